@@ -1,0 +1,80 @@
+// The error types. Each derives from tern::error and says what failed, where, and what to do next.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tern/base/config.hpp>
+
+namespace tern {
+
+/// What an error knows about its place: the file, the tensor, and bytes needed and available where that is the matter.
+/// Every field may be empty.
+struct error_context {
+    std::string path{};
+    std::string tensor{};
+    std::optional<std::uint64_t> needed{};
+    std::optional<std::uint64_t> available{};
+};
+
+namespace detail {
+
+inline std::string describe(std::string_view what, const error_context& where) {
+    std::string text;
+    if (!where.path.empty()) text += where.path + ": ";
+    if (!where.tensor.empty()) text += "tensor \"" + where.tensor + "\": ";
+    text += what;
+    if (where.needed) text += " (needed " + std::to_string(*where.needed) + " bytes";
+    if (where.needed && where.available) text += ", available " + std::to_string(*where.available) + " bytes";
+    if (where.needed) text += ")";
+    return text;
+}
+
+} // namespace detail
+
+/// Base of all errors that tern throws. `what()` is one sentence that names path, tensor, needed and available bytes.
+///
+///     try { ... } catch (const tern::error& e) { std::cerr << e.what() << '\n'; }
+class error : public std::runtime_error {
+public:
+    explicit error(std::string_view what, error_context where = {})
+        : std::runtime_error(detail::describe(what, where)), where_(std::move(where)) {}
+
+    const std::string& path() const noexcept { return where_.path; }
+    const std::string& tensor() const noexcept { return where_.tensor; }
+    std::optional<std::uint64_t> needed() const noexcept { return where_.needed; }
+    std::optional<std::uint64_t> available() const noexcept { return where_.available; }
+
+private:
+    error_context where_;
+};
+
+/// A file could not be opened or read.
+struct io_error : error { using error::error; };
+
+/// A file was read and its content is not what its format promises.
+struct parse_error : error { using error::error; };
+
+/// A budget, an arena or a capacity is too small.
+struct budget_error : error { using error::error; };
+
+/// Shapes, positions or counts that do not fit together.
+struct shape_error : error { using error::error; };
+
+/// The input is valid, and this build has no implementation for it.
+struct unsupported_error : error { using error::error; };
+
+/// An option, a key or a combination of them makes no sense.
+struct config_error : error { using error::error; };
+
+/// Work was stopped through its stop token.
+struct stopped_error : error {
+    stopped_error() : error("stopped") {}
+    using error::error;
+};
+
+} // namespace tern
