@@ -73,6 +73,17 @@ public:
         throw parse_error("is not in the file", {path(), std::string(name), {}, {}});
     }
 
+    /// The position of the tensor's format in a list such as tern::all_formats. Throws unsupported_error with tensor
+    /// and format where the list lacks it: such a tensor is listed, and cannot be computed with.
+    template <class Formats>
+    std::size_t format_index(const stored_tensor& tensor) const {
+        const std::size_t index = Formats::index_of_name(tensor.format);
+        if (index < Formats::size) return index;
+        throw unsupported_error("has the format " + std::string(tensor.format) +
+                                    ", for which there is no implementation here; convert it to another",
+                                {path_of(tensor), tensor.name, {}, {}});
+    }
+
     std::size_t shard_count() const noexcept { return shards_.size(); }
     /// Where the bytes of a shard come from; throws shape_error where there is no such shard.
     byte_source& source(std::uint32_t shard) const {
@@ -96,17 +107,19 @@ public:
         const std::span<const std::byte> all = mapping(tensor.shard);
         const auto end = try_add(tensor.offset, tensor.bytes);
         if (!end || *end > all.size())
-            throw io_error("does not lie in its file", {source(tensor.shard).path(), tensor.name, end, all.size()});
+            throw io_error("does not lie in its file", {path_of(tensor), tensor.name, end, all.size()});
         return all.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.bytes));
     }
     /// Reads a tensor into memory of exactly its size. Throws shape_error on another size, io_error.
     void read(const stored_tensor& tensor, std::span<std::byte> into) const {
         if (into.size() != tensor.bytes)
-            throw shape_error("is read into memory of another size", {path(), tensor.name, tensor.bytes, into.size()});
+            throw shape_error("is read into memory of another size", {path_of(tensor), tensor.name, tensor.bytes, into.size()});
         if (!into.empty()) read_exact(source(tensor.shard), tensor.offset, into);
     }
 
 private:
+    const std::string& path_of(const stored_tensor& tensor) const { return source(tensor.shard).path(); }
+
     struct maps {
         std::mutex mutex{};
         std::vector<std::optional<mapped_file>> files{};

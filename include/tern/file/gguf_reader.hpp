@@ -13,7 +13,7 @@
 
 #include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
-#include <tern/file/gguf_formats.hpp>
+#include <tern/format/gguf_types.hpp>
 #include <tern/file/gguf_value.hpp>
 #include <tern/file/metadata.hpp>
 #include <tern/memory/file_handle.hpp>
@@ -124,10 +124,10 @@ private:
     std::vector<std::byte> buffer_{};
 };
 
-inline gguf_type read_gguf_type(gguf_cursor& in) {
+inline gguf_value_type read_gguf_value_type(gguf_cursor& in) {
     const auto id = in.number<std::uint32_t>("a value type");
-    if (id >= gguf_type_count) in.fail("a metadata value has the unknown type id " + std::to_string(id));
-    return static_cast<gguf_type>(id);
+    if (id >= gguf_value_type_count) in.fail("a metadata value has the unknown type id " + std::to_string(id));
+    return static_cast<gguf_value_type>(id);
 }
 
 /// Bools are stored as a byte; anything but 0 and 1 is no bool.
@@ -140,18 +140,18 @@ inline gguf_array read_gguf_array(gguf_cursor& in, const gguf_limits& limits, st
     if (depth == limits.array_depth)
         in.fail("arrays are nested more than " + std::to_string(limits.array_depth) + " deep");
     gguf_array array;
-    array.element = read_gguf_type(in);
+    array.element = read_gguf_value_type(in);
     const auto count = in.number<std::uint64_t>("an array length");
     // A string takes at least its length, an inner array its type and length.
-    const std::size_t each = array.element == gguf_type::string ? 8
-                             : array.element == gguf_type::array ? 12
+    const std::size_t each = array.element == gguf_value_type::string ? 8
+                             : array.element == gguf_value_type::array ? 12
                                                                  : size_of(array.element);
     in.expect(count, each, "an array");
-    if (array.element == gguf_type::string) {
+    if (array.element == gguf_value_type::string) {
         in.charge(count * sizeof(std::string)); // cannot overflow: count is bounded by the file
         array.strings.reserve(static_cast<std::size_t>(count));
         for (std::uint64_t i = 0; i < count; ++i) array.strings.push_back(in.string(~std::uint64_t{0}, "a string"));
-    } else if (array.element == gguf_type::array) {
+    } else if (array.element == gguf_value_type::array) {
         for (std::uint64_t i = 0; i < count; ++i) {
             in.charge(2 * sizeof(gguf_array));
             array.arrays.push_back(read_gguf_array(in, limits, depth + 1));
@@ -160,7 +160,7 @@ inline gguf_array read_gguf_array(gguf_cursor& in, const gguf_limits& limits, st
         in.charge(count * each);
         array.packed.resize(static_cast<std::size_t>(count * each));
         in.read(array.packed, "an array");
-        if (array.element == gguf_type::boolean) check_bools(in, array.packed);
+        if (array.element == gguf_value_type::boolean) check_bools(in, array.packed);
     }
     return array;
 }
@@ -169,30 +169,30 @@ template <class T>
 gguf_value read_gguf_number(gguf_cursor& in) { return in.number<T>("a metadata value"); }
 
 inline gguf_value read_gguf_value(gguf_cursor& in, const gguf_limits& limits) {
-    switch (read_gguf_type(in)) {
-    case gguf_type::uint8: return read_gguf_number<std::uint8_t>(in);
-    case gguf_type::int8: return read_gguf_number<std::int8_t>(in);
-    case gguf_type::uint16: return read_gguf_number<std::uint16_t>(in);
-    case gguf_type::int16: return read_gguf_number<std::int16_t>(in);
-    case gguf_type::uint32: return read_gguf_number<std::uint32_t>(in);
-    case gguf_type::int32: return read_gguf_number<std::int32_t>(in);
-    case gguf_type::uint64: return read_gguf_number<std::uint64_t>(in);
-    case gguf_type::int64: return read_gguf_number<std::int64_t>(in);
-    case gguf_type::float32: return read_gguf_number<float>(in);
-    case gguf_type::float64: return read_gguf_number<double>(in);
-    case gguf_type::boolean: {
+    switch (read_gguf_value_type(in)) {
+    case gguf_value_type::uint8: return read_gguf_number<std::uint8_t>(in);
+    case gguf_value_type::int8: return read_gguf_number<std::int8_t>(in);
+    case gguf_value_type::uint16: return read_gguf_number<std::uint16_t>(in);
+    case gguf_value_type::int16: return read_gguf_number<std::int16_t>(in);
+    case gguf_value_type::uint32: return read_gguf_number<std::uint32_t>(in);
+    case gguf_value_type::int32: return read_gguf_number<std::int32_t>(in);
+    case gguf_value_type::uint64: return read_gguf_number<std::uint64_t>(in);
+    case gguf_value_type::int64: return read_gguf_number<std::int64_t>(in);
+    case gguf_value_type::float32: return read_gguf_number<float>(in);
+    case gguf_value_type::float64: return read_gguf_number<double>(in);
+    case gguf_value_type::boolean: {
         const std::byte raw[] = {in.number<std::byte>("a metadata value")};
         check_bools(in, raw);
         return raw[0] != std::byte{0};
     }
-    case gguf_type::string: return in.string(~std::uint64_t{0}, "a string");
-    case gguf_type::array: return read_gguf_array(in, limits, 0);
+    case gguf_value_type::string: return in.string(~std::uint64_t{0}, "a string");
+    case gguf_value_type::array: return read_gguf_array(in, limits, 0);
     }
     in.fail("a metadata value has no type");
 }
 
 /// Size in bytes of a tensor, with every product checked.
-inline std::uint64_t gguf_tensor_bytes(const gguf_cursor& in, const gguf_tensor& tensor, const gguf_format& format) {
+inline std::uint64_t gguf_tensor_bytes(const gguf_cursor& in, const gguf_tensor& tensor, const gguf_type_info& format) {
     std::uint64_t elements = 1;
     for (const std::uint64_t dim : tensor.dims) {
         const auto product = try_mul(elements, std::max<std::uint64_t>(dim, 1));
@@ -220,7 +220,7 @@ inline gguf_tensor read_gguf_tensor(gguf_cursor& in, const gguf_limits& limits) 
     if (rank > 4) in.fail("it has " + std::to_string(rank) + " dimensions, at most 4 are allowed", tensor.name);
     for (std::uint32_t d = 0; d < rank; ++d) tensor.dims.push_back(in.number<std::uint64_t>("a dimension"));
     tensor.type = in.number<std::uint32_t>("a tensor type");
-    const gguf_format* format = find_gguf_format(tensor.type);
+    const gguf_type_info* format = find_gguf_type(tensor.type);
     if (!format) in.fail("its type id " + std::to_string(tensor.type) + " is unknown", tensor.name);
     tensor.format = format->name;
     tensor.bytes = gguf_tensor_bytes(in, tensor, *format);

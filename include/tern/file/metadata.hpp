@@ -79,7 +79,7 @@ public:
     /// The strings of an array, in place; throws like get.
     const std::vector<std::string>& strings(std::string_view wanted) const {
         return *convert(wanted, [](const gguf_value& value) {
-            if (value.array().element != gguf_type::string)
+            if (value.array().element != gguf_value_type::string)
                 detail::wrong_type(value.array().element, "strings in an array");
             return &value.array().strings;
         });
