@@ -4,8 +4,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -16,20 +16,25 @@ namespace tern {
 
 /// First half: the layout. A block of bytes stands for `block_size` numbers of one row. Its alignment is 1, so that a
 /// tensor may be computed in place wherever its bytes begin in a mapped file.
+/// `name` and `block_size` are constants.
 template <class F>
 concept format_layout = requires {
-    { F::name } -> std::convertible_to<std::string_view>;
-    { F::block_size } -> std::convertible_to<std::size_t>;
     typename F::block;
-} && (F::block_size > 0) && std::is_trivially_copyable_v<typename F::block> && (alignof(typename F::block) == 1);
+    requires std::integral<std::remove_cv_t<decltype(F::block_size)>>;
+    typename std::bool_constant<(F::block_size > 0)>;
+    requires F::block_size > 0;
+    typename std::bool_constant<(std::string_view(F::name).size() > 0)>;
+    requires std::string_view(F::name).size() > 0;
+} && std::is_trivially_copyable_v<typename F::block> && (alignof(typename F::block) == 1);
 
-/// Second half: `decode(block, out)` writes `block_size` floats and never throws.
+/// Second half: `decode(block, out)` writes `block_size` floats and never throws. The block does not overlap what is
+/// written.
 template <class F>
 concept format_decodable = requires(const typename F::block& block, float* out) {
     { F::decode(block, out) } noexcept -> std::same_as<void>;
 };
 
-/// Optional half: `encode(in, block)` reads `block_size` floats.
+/// Optional half: `encode(in, block)` reads `block_size` floats, which may be any, NaN and infinity too.
 template <class F>
 concept format_encodable = requires(const float* in, typename F::block& block) {
     { F::encode(in, block) } noexcept -> std::same_as<void>;
@@ -51,8 +56,8 @@ concept format = format_layout<F> && format_decodable<F>;
 
 /// The GGUF type id of a format, where it has one.
 template <format_layout F>
-constexpr std::optional<std::uint32_t> gguf_type_of() {
-    if constexpr (requires { F::gguf_type; }) return F::gguf_type;
+constexpr std::optional<std::uint32_t> gguf_type_of() noexcept {
+    if constexpr (requires { F::gguf_type; }) return std::uint32_t{F::gguf_type};
     else return std::nullopt;
 }
 
