@@ -1,0 +1,51 @@
+# The targets that depend on what a machine has. The repository and the installed package both run this file, so that a
+# package made on one machine serves another.
+#   tern::text  tern::tern and, where found, PCRE2 for tern/text/byte_pair.hpp
+#   tern::cuda  tern::tern and the CUDA toolkit; exists only where a toolkit of version 12 or newer is found
+
+function(tern_add_optional name)
+    get_target_property(installed tern::tern IMPORTED)
+    if(installed)
+        add_library(tern::${name} INTERFACE IMPORTED)
+        set(target tern::${name} PARENT_SCOPE)
+    else()
+        add_library(tern_${name} INTERFACE)
+        add_library(tern::${name} ALIAS tern_${name})
+        set(target tern_${name} PARENT_SCOPE)
+    endif()
+endfunction()
+
+if(NOT TARGET tern::text)
+    find_path(TERN_PCRE2_INCLUDE_DIR pcre2.h)
+    find_library(TERN_PCRE2_LIBRARY pcre2-8)
+    mark_as_advanced(TERN_PCRE2_INCLUDE_DIR TERN_PCRE2_LIBRARY)
+    tern_add_optional(text)
+    target_link_libraries(${target} INTERFACE tern::tern)
+    if(TERN_PCRE2_INCLUDE_DIR AND TERN_PCRE2_LIBRARY)
+        target_include_directories(${target} SYSTEM INTERFACE ${TERN_PCRE2_INCLUDE_DIR})
+        target_link_libraries(${target} INTERFACE ${TERN_PCRE2_LIBRARY})
+    endif()
+endif()
+
+if(NOT TARGET tern::cuda AND NOT "${TERN_CUDA}" STREQUAL "OFF")
+    if("${TERN_CUDA}" STREQUAL "ON")
+        find_package(CUDAToolkit 12.0 REQUIRED)
+    else()
+        find_package(CUDAToolkit 12.0 QUIET)
+    endif()
+    if(CUDAToolkit_FOUND)
+        tern_add_optional(cuda)
+        # nvcc adds the second folder by itself; a host compiler that reads Thrust needs it said.
+        foreach(folder ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS}/cccl)
+            if(EXISTS ${folder})
+                target_include_directories(${target} SYSTEM INTERFACE ${folder})
+            endif()
+        endforeach()
+        # The runtime that CMake gives a .cu file by default, so that a program has one runtime and not two.
+        if(TARGET CUDA::cudart_static)
+            target_link_libraries(${target} INTERFACE tern::tern CUDA::cudart_static)
+        else()
+            target_link_libraries(${target} INTERFACE tern::tern CUDA::cudart)
+        endif()
+    endif()
+endif()

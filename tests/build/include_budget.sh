@@ -1,0 +1,40 @@
+#!/bin/sh
+# tern.hpp costs at most a second more than the standard headers that tern's headers name; g++ -O0, best of five. And it
+# drags in neither Eigen nor Thrust nor the CUDA toolkit.
+#   include_budget.sh include work-folder compiler
+set -eu
+include=$1
+work=$2
+compiler=$3
+budget_ms=1000
+mkdir -p "$work"
+cd "$work"
+
+printf '#include <tern/tern.hpp>\nint main() {}\n' > tern.cpp
+"$compiler" -std=c++20 -I"$include" -M tern.cpp | tr -s ' \\' '\n\n' > dependencies.txt
+if grep -E '/(Eigen|thrust|cub|cccl|cuda_runtime[a-z_]*\.h|cublas[a-z_0-9]*\.h)(/|$)|/x86intrin\.h|/immintrin\.h' dependencies.txt; then
+    echo "tern.hpp must not include these"
+    exit 1
+fi
+
+# The standard headers that the headers reached from tern.hpp include directly.
+grep "^$include/tern/" dependencies.txt | xargs sed -n 's/^ *# *include *\(<[a-z_]*>\).*/#include \1/p' |
+    LC_ALL=C sort -u > standard.cpp
+echo 'int main() {}' >> standard.cpp
+
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+once() { # source: milliseconds of one compilation
+    start=$(now_ms)
+    "$compiler" -std=c++20 -O0 -I"$include" -c "$1" -o object.o
+    echo $(($(now_ms) - start))
+}
+best_standard=999999
+best_tern=999999
+for round in 1 2 3 4 5; do # alternating, so that a busy moment hits both
+    ms=$(once standard.cpp); [ "$ms" -lt "$best_standard" ] && best_standard=$ms
+    ms=$(once tern.cpp); [ "$ms" -lt "$best_tern" ] && best_tern=$ms
+done
+difference=$((best_tern - best_standard))
+echo "tern.hpp: $best_tern ms, $(grep -c include standard.cpp) standard headers: $best_standard ms," \
+    "difference $difference ms of $budget_ms ms"
+[ "$difference" -le "$budget_ms" ]
