@@ -4,10 +4,10 @@ for compiler in clang++-18 clang++-16 clang++-17 clang++-19 clang++-20 clang++-2
     command -v $compiler > /dev/null || continue
     major=$($compiler -dumpversion | cut -d. -f1)
     [ "$major" -ge 16 ] || continue
-    # The name carries the machine on some distributions and not on others.
-    ls "$($compiler -print-runtime-dir)"/libclang_rt.fuzzer*.a "$($compiler -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a \
-        2> /dev/null | grep -q . || continue
-    command -v $compiler
-    exit 0
+    folder=$($compiler -print-resource-dir)/lib
+    if [ -n "$(find "$folder/" -name 'libclang_rt.fuzzer*.a' 2> /dev/null)" ]; then
+        command -v $compiler
+        exit 0
+    fi
 done
 exit 1

@@ -2,7 +2,7 @@
 # Checks the includes of every header below a folder against the floors.
 #   floors.sh include tests/build/floors.txt
 # A folder includes itself and lower floors. Headers do not include each other in a circle. Eigen, Thrust, cuBLAS and
-# intrinsics stay under kernel/. A header of tern is included as <tern/folder/name.hpp>, so that nothing escapes the check.
+# intrinsics stay under kernel/. A header of tern is included as <tern/folder/name.hpp>, so that nothing escapes.
 set -eu
 include=$1
 floors=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
@@ -13,7 +13,7 @@ function folder_of(path, part) {                       # tern/a/b/c.hpp -> a; te
     return split(path, part, "/") > 2 ? part[2] : "."
 }
 function fail(text) { print text; failures++ }
-function visit(header, trail, n, i, next_header) {     # depth first; a header met again on its own trail closes a circle
+function visit(header, trail, n, i, next_header) {     # depth first; a header met again on its trail closes a circle
     state[header] = 1
     n = split(edges[header], out_of, " ")
     for (i = 1; i <= n; i++) targets[header, i] = out_of[i]

@@ -32,7 +32,8 @@ fresh
 sh "$here/floors.sh" "$tree/include" "$here/floors.txt" > /dev/null
 put base/a.hpp '#include <tern/memory/b.hpp>';    finds 'tern/base/a.hpp:2: base/ includes the higher floor memory/'
 fresh; put base/a.hpp '  #  include <tern/tern.hpp> // why'; finds 'base/ includes the higher floor ./'
-fresh; put format/d.hpp ''; put text/e.hpp '#include <tern/format/d.hpp>'; finds 'text/ includes format/ on the same floor'
+fresh; put format/d.hpp ''; put text/e.hpp '#include <tern/format/d.hpp>'
+finds 'text/ includes format/ on the same floor'
 fresh; put base/f.hpp '#include <tern/base/g.hpp>'; put base/g.hpp '#include <tern/base/f.hpp>'; finds 'circle: '
 fresh; put base/f.hpp '#include <tern/base/f.hpp>'; finds 'circle: tern/base/f.hpp -> tern/base/f.hpp'
 fresh; put memory/b.hpp '#include <Eigen/Core>';  finds 'Eigen/Core belongs under kernel/ only'
