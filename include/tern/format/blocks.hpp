@@ -50,7 +50,7 @@ inline void encode_affine(const float* in, int high, unaligned<std::uint16_t>& d
         affine_loss best_loss;
         double bound = -1;
         for_each_affine(x, 32, high, std::numeric_limits<float>::max(), [&](affine a) {
-            a = {stored_scale(a.scale), stored_scale(a.offset)};
+            a = {stored_scale(a.scale), stored_offset(a.offset)};
             const affine_loss loss = affine_error(x, 32, a, high);
             const bool first = bound < 0;
             if (first) bound = loss.largest;

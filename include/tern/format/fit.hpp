@@ -18,15 +18,23 @@ inline std::uint16_t scale_bits(double scale) noexcept {
     return f32_to_f16(static_cast<float>(held));
 }
 
-/// A scale as the block gives it back.
-inline float stored_scale(double scale) noexcept { return f16_to_f32(scale_bits(scale)); }
+/// An offset as the block gives it back.
+inline float stored_offset(double offset) noexcept { return f16_to_f32(scale_bits(offset)); }
 
-/// Copies `n` numbers, held within +-1e30 so that no sum overflows; false where one of them is NaN or infinite.
+/// A scale as the block gives it back. One that would vanish becomes the smallest there is: small numbers may still find
+/// codes for it.
+inline float stored_scale(double scale) noexcept {
+    const float held = stored_offset(scale);
+    return held != 0 || scale == 0 ? held : scale < 0 ? -0x1p-24f : 0x1p-24f;
+}
+
+/// Copies `n` numbers, held within +-1e9, above all that a binary16 scale reaches, so that no sum loses its small part;
+/// false where one of them is NaN or infinite.
 inline bool copy_finite(const float* in, float* out, int n) noexcept {
     bool finite = true;
     for (int i = 0; i < n; ++i) {
         finite &= (bits_of(in[i]) & 0x7F800000u) != 0x7F800000u;
-        out[i] = in[i] > 1e30f ? 1e30f : in[i] < -1e30f ? -1e30f : in[i];
+        out[i] = in[i] > 1e9f ? 1e9f : in[i] < -1e9f ? -1e9f : in[i];
     }
     return finite;
 }
