@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,20 +18,12 @@
 #include <tern/base/error.hpp>
 #include <tern/file/gguf.hpp>
 #include <tern/file/metadata.hpp>
+#include <tern/file/safetensors.hpp>
+#include <tern/file/stored_tensor.hpp>
 #include <tern/memory/file_handle.hpp>
 #include <tern/memory/mapped_file.hpp>
 
 namespace tern {
-
-/// A tensor as it is stored. Any known format can be listed; what can be computed is for its user to say.
-struct stored_tensor {
-    std::string name{};
-    std::vector<std::uint64_t> shape{}; ///< outermost first: {rows, cols} or {experts, rows, cols}
-    std::string_view format{};          ///< "q4_0", "f32", ...
-    std::uint32_t shard = 0;
-    std::uint64_t offset = 0; ///< from the begin of the shard's file, of any alignment
-    std::uint64_t bytes = 0;
-};
 
 /// An open model: tensors by name, metadata, and the sources of the bytes. Move-only; references and spans that it
 /// gives stay valid through a move and die with it. Const members may be called from several threads.
@@ -146,6 +139,31 @@ checkpoint open_gguf(const std::string& path, const gguf_limits& limits = {}, Op
                            tensor.bytes});
     }
     return {"gguf", std::move(set.shards), std::move(tensors), std::move(set.metadata)};
+}
+
+/// Opens a safetensors file, or the index of a sharded set. Throws like read_safetensors.
+///
+///     tern::checkpoint model = tern::open_safetensors("model.safetensors.index.json");
+template <class Open = detail::open_file>
+checkpoint open_safetensors(const std::string& path, Open open = {}) {
+    safetensors_set set = read_safetensors(path, std::move(open));
+    return {"safetensors", std::move(set.shards), std::move(set.tensors), std::move(set.metadata)};
+}
+
+/// Opens a model of any kind, told by its first bytes and not by its name. Throws parse_error where it is neither GGUF
+/// nor safetensors nor a safetensors index, and what the reader of its kind throws.
+///
+///     tern::checkpoint model = tern::open_checkpoint(argv[1]);
+template <class Open = detail::open_file>
+checkpoint open_checkpoint(const std::string& path, Open open = {}) {
+    std::byte first[8] = {};
+    {
+        const auto source = open(path);
+        read_exact(*source, 0, std::span(first).first(static_cast<std::size_t>(std::min<std::uint64_t>(8, source->size()))));
+    }
+    if (std::memcmp(first, "GGUF", 4) == 0) return open_gguf(path, {}, std::move(open));
+    if (detail::is_safetensors(first) || first[0] == std::byte{'{'}) return open_safetensors(path, std::move(open));
+    throw parse_error("is neither a GGUF file nor safetensors nor an index of safetensors", {path, {}, {}, {}});
 }
 
 } // namespace tern

@@ -1,6 +1,7 @@
 // Opens a GGUF model: one file, or a split set "name-00001-of-00003.gguf" through any of its shards.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <tern/base/error.hpp>
 #include <tern/file/gguf_reader.hpp>
 #include <tern/file/metadata.hpp>
+#include <tern/file/shards.hpp>
 #include <tern/memory/file_handle.hpp>
 
 namespace tern {
@@ -60,13 +62,6 @@ inline std::optional<shard_name> parse_shard_name(std::string_view path) {
     return shard_name{std::string(path.substr(0, path.size() - form.size())), numbers[0], numbers[1]};
 }
 
-/// The default way to open a shard.
-struct open_file {
-    std::unique_ptr<byte_source> operator()(const std::string& path) const {
-        return std::make_unique<file_handle>(path);
-    }
-};
-
 inline void check_split_keys(const gguf_header& header, std::uint32_t index, std::uint32_t count,
                              const std::string& path) {
     const auto found_count = header.metadata.try_get<std::uint32_t>("split.count").value_or(1);
@@ -76,22 +71,6 @@ inline void check_split_keys(const gguf_header& header, std::uint32_t index, std
                               " (from 0), expected shard " + std::to_string(index) + " of " + std::to_string(count) +
                               "; shards must keep the names they were made with",
                           {path, {}, {}, {}});
-}
-
-/// A name must be unique over all shards.
-inline void check_unique_names(const gguf_set& set) {
-    std::vector<const gguf_tensor*> order;
-    order.reserve(set.tensors.size());
-    for (const gguf_tensor& tensor : set.tensors) order.push_back(&tensor);
-    std::sort(order.begin(), order.end(), [](auto* a, auto* b) {
-        return a->name != b->name ? a->name < b->name : a->shard < b->shard;
-    });
-    for (std::size_t i = 1; i < order.size(); ++i)
-        if (order[i - 1]->name == order[i]->name)
-            throw parse_error(order[i - 1]->shard == order[i]->shard
-                                  ? std::string("is listed twice")
-                                  : "is listed twice, first in " + set.shards[order[i - 1]->shard]->path(),
-                              {set.shards[order[i]->shard]->path(), order[i]->name, {}, {}});
 }
 
 } // namespace detail
@@ -112,7 +91,7 @@ gguf_set read_gguf(const std::string& path, const gguf_limits& limits = {}, Open
         set.version = first.version;
         set.metadata = std::move(first.metadata);
         set.tensors = std::move(first.tensors);
-        detail::check_unique_names(set);
+        detail::check_unique_names(set.shards, set.tensors);
         return set;
     }
     const auto name = detail::parse_shard_name(path);
@@ -141,7 +120,7 @@ gguf_set read_gguf(const std::string& path, const gguf_limits& limits = {}, Open
         throw parse_error("promises " + std::to_string(*promised) + " tensors in all shards, they hold " +
                               std::to_string(set.tensors.size()),
                           {set.shards[0]->path(), {}, {}, {}});
-    detail::check_unique_names(set);
+    detail::check_unique_names(set.shards, set.tensors);
     return set;
 }
 
