@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,24 +26,24 @@ static_assert(tern::all_formats::size == 15);
 } // namespace
 
 TEST_CASE("format/formats: decoding is bit-equal to, and encoding no worse than, other programs (committed blocks)") {
-    tern::all_formats::for_each([]<class F>() { tern::test::check_against_gguf_package<F>(); });
+    tern::all_formats::for_each([]<class F>(std::type_identity<F>) { tern::test::check_against_gguf_package<F>(); });
 }
 
 TEST_CASE("format/formats: the same with the shared blocks") {
-    tern::all_formats::for_each([]<class F>() {
+    tern::all_formats::for_each([]<class F>(std::type_identity<F>) {
         if constexpr (F::block_size > 1) tern::test::check_against_libggml<F>();
     });
 }
 
 TEST_CASE("format/formats: zeros, constants, NaN, infinities and huge numbers encode without harm") {
-    tern::all_formats::for_each([]<class F>() {
+    tern::all_formats::for_each([]<class F>(std::type_identity<F>) {
         static_assert(tern::format_encodable<F>);
         tern::test::check_hostile_input<F>();
     });
 }
 
 TEST_CASE("format/formats: what was decoded encodes to the same numbers again") {
-    tern::all_formats::for_each([]<class F>() {
+    tern::all_formats::for_each([]<class F>(std::type_identity<F>) {
         CAPTURE(std::string(F::name));
         std::uint32_t state = 1;
         int exact = 0;
@@ -72,7 +73,7 @@ TEST_CASE("format/formats: the run-time twin by type id") {
 }
 
 TEST_CASE("format/formats: every format agrees with the table of GGUF types") {
-    tern::all_formats::for_each([]<class F>() {
+    tern::all_formats::for_each([]<class F>(std::type_identity<F>) {
         const tern::gguf_type_info* type = tern::find_gguf_type(F::gguf_type);
         REQUIRE(type != nullptr);
         CHECK(type->name == F::name);

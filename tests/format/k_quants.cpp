@@ -44,11 +44,11 @@ TEST_CASE("format/k_quants: the bytes of q4_k by hand") {
 TEST_CASE("format/k_quants: numbers that are all positive keep the range of a group, not the distance from zero") {
     std::vector<float> x(256);
     for (std::size_t i = 0; i < 256; ++i) x[i] = 5.0f + static_cast<float>(i * 37 % 256) / 255.0f;
-    CHECK(largest_error(x, through<tern::q4_k>(x)) <= 0.05);
-    CHECK(largest_error(x, through<tern::q5_k>(x)) <= 0.03);
+    CHECK(largest_error(x, through<tern::q4_k>(x)) <= 0.06);
+    CHECK(largest_error(x, through<tern::q5_k>(x)) <= 0.04);
     CHECK(largest_error(x, through<tern::q2_k>(x)) <= 0.3);
     for (float& v : x) v = -v;
-    CHECK(largest_error(x, through<tern::q4_k>(x)) <= 0.05);
+    CHECK(largest_error(x, through<tern::q4_k>(x)) <= 0.06);
 }
 
 TEST_CASE("format/k_quants: symmetric codes at full range are found exactly") {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 
 #include <tern/format/half.hpp>
 
@@ -98,7 +97,8 @@ float fit_scale(const float* x, int n, const Levels& levels, Stored stored) noex
         if (error < best_error) best = held, best_error = error;
     };
     constexpr int tries = 8;
-    for (const int end : {levels.low, levels.high}) {
+    const int ends[] = {levels.low, levels.high};
+    for (const int end : ends) {
         for (int t = -tries; t <= tries; ++t) {
             const float shift = levels.step * static_cast<float>(t) / static_cast<float>(tries);
             const float scale = peak / (static_cast<float>(end) + shift);

@@ -2,7 +2,6 @@
 // groups of 16 or 32 of them. Every choice minimises the sum of squared errors of what decoding gives back.
 #pragma once
 
-#include <initializer_list>
 #include <limits>
 
 #include <tern/format/fit.hpp>
@@ -27,7 +26,8 @@ struct symmetric_groups {
             if ((wanted[g] < 0 ? -wanted[g] : wanted[g]) > (peak < 0 ? -peak : peak)) peak = wanted[g];
         }
         double best = std::numeric_limits<double>::infinity();
-        for (const int end : {scale_low, scale_high}) {
+        const int ends[] = {scale_low, scale_high};
+        for (const int end : ends) {
             float next = stored_scale(peak / static_cast<float>(end));
             for (int round = 0; round < 3; ++round) {
                 int trial[Groups];

@@ -71,12 +71,12 @@ struct formats {
         return index;
     }
 
-    /// Calls f.template operator()<F>() for each format, in order.
+    /// Calls f(std::type_identity<F>{}) for each format, in order.
     ///
-    ///     tern::all_formats::for_each([]<class F>() { std::cout << F::name << '\n'; });
+    ///     tern::all_formats::for_each([]<class F>(std::type_identity<F>) { std::cout << F::name << '\n'; });
     template <class Function>
-    static constexpr void for_each(Function&& f) {
-        (f.template operator()<Fs>(), ...);
+    static constexpr void for_each(Function f) {
+        (f(std::type_identity<Fs>{}), ...);
     }
 };
 
