@@ -1,0 +1,80 @@
+// The emulated accelerator: an arena with a hard capacity, a link with a bandwidth and a latency, and a worker of its own.
+// Every way that bytes and work take to a real accelerator can be run and tested with it on any machine.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include <tern/device/device.hpp>
+#include <tern/device/service.hpp>
+
+namespace tern {
+
+/// What an emulated accelerator is like.
+struct emulated_options {
+    bytes capacity{};                  ///< of its memory
+    bytes_per_second bandwidth{};      ///< of its link, each way; infinite by default
+    seconds latency{};                 ///< of one copy
+    int index = 0;                     ///< which of several
+};
+
+/// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth, and
+/// sleeps rather than burns the time that the real copy does not need.
+///
+///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
+class emulated_device final : public device {
+public:
+    explicit emulated_device(const emulated_options& options)
+        : options_(options), name_("emulated:" + std::to_string(options.index)),
+          memory_({tier_of<vram>, options.index, 0}, options.capacity),
+          in_({this, &to_device_}), out_({this, &to_host_}) {}
+
+    std::string_view name() const noexcept override { return name_; }
+    kernel_kind kernels() const noexcept override { return kernel_kind::host; }
+    arena& memory() noexcept override { return memory_; }
+
+    bool start(device_call& call) override {
+        if (call.items == 0) return true;
+        compute_.submit(call);
+        return false;
+    }
+    bool start(copy_call& call, direction way) override {
+        (way == direction::to_device ? in_ : out_).submit(call);
+        return false;
+    }
+    link_traffic traffic() const noexcept override { return {{to_device_.load()}, {to_host_.load()}}; }
+
+private:
+    /// One direction of the link.
+    struct copier {
+        const emulated_device* owner;
+        std::atomic<std::uint64_t>* moved;
+
+        void operator()(copy_call& call) const {
+            using clock = std::chrono::steady_clock;
+            const seconds cost = owner->options_.latency + call.size / owner->options_.bandwidth;
+            const auto deadline = clock::now() + std::chrono::duration_cast<clock::duration>(
+                                                     std::chrono::duration<double>(cost.count));
+            if (call.size.count != 0) std::memcpy(call.to, call.from, call.size.count);
+            moved->fetch_add(call.size.count, std::memory_order_relaxed);
+            std::this_thread::sleep_until(deadline);
+        }
+    };
+    struct computer {
+        void operator()(device_call& call) const { call.compute(call, 0, call.items); }
+    };
+
+    emulated_options options_;
+    std::string name_;
+    region_arena memory_;
+    std::atomic<std::uint64_t> to_device_{0};
+    std::atomic<std::uint64_t> to_host_{0};
+    service<device_call, computer> compute_{computer{}};
+    service<copy_call, copier> in_;
+    service<copy_call, copier> out_;
+};
+
+} // namespace tern

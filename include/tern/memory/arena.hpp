@@ -1,0 +1,194 @@
+// Arenas hand out memory of one tier inside a budget.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/mman.h>
+
+#include <tern/base/checked.hpp>
+#include <tern/base/error.hpp>
+#include <tern/base/units.hpp>
+#include <tern/memory/budget.hpp>
+#include <tern/memory/tier.hpp>
+
+namespace tern {
+
+class arena;
+
+/// Memory on loan from an arena; gives itself back. The arena must outlive it.
+class allocation {
+public:
+    allocation() = default;
+    allocation(arena& owner, std::byte* data, bytes size) noexcept : owner_(&owner), data_(data), size_(size) {}
+    allocation(allocation&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), data_(std::exchange(other.data_, nullptr)),
+          size_(std::exchange(other.size_, {})) {}
+    allocation& operator=(allocation&& other) noexcept {
+        allocation moved(std::move(other));
+        std::swap(owner_, moved.owner_);
+        std::swap(data_, moved.data_);
+        std::swap(size_, moved.size_);
+        return *this;
+    }
+    ~allocation();
+
+    std::byte* data() const noexcept { return data_; }
+    bytes size() const noexcept { return size_; }
+    explicit operator bool() const noexcept { return owner_ != nullptr; }
+
+private:
+    arena* owner_ = nullptr;
+    std::byte* data_ = nullptr;
+    bytes size_{};
+};
+
+/// Memory of one tier. `allocate` throws budget_error where the capacity does not hold the request.
+class arena {
+public:
+    static constexpr std::size_t alignment = 64; ///< of every allocation
+
+    arena(const arena&) = delete;
+    arena& operator=(const arena&) = delete;
+    virtual ~arena() = default;
+
+    /// `n` bytes, aligned to 64, for `what` (named in the error).
+    allocation allocate(bytes n, std::string_view what) { return {*this, take(n, what), n}; }
+
+    virtual const tern::budget& budget() const noexcept = 0;
+    /// Where its memory lies.
+    virtual location where() const noexcept = 0;
+
+protected:
+    arena() = default;
+
+private:
+    friend class allocation;
+    virtual std::byte* take(bytes n, std::string_view what) = 0;
+    virtual void give_back(std::byte* data, bytes n) noexcept = 0;
+};
+
+inline allocation::~allocation() {
+    if (owner_ != nullptr) owner_->give_back(data_, size_);
+}
+
+/// Plain RAM from the heap, counted against a budget.
+///
+///     tern::heap_arena ram{8_GiB};
+///     auto block = ram.allocate(1_MiB, "blk.0.ffn_up.weight");
+class heap_arena final : public arena {
+public:
+    explicit heap_arena(bytes limit = unlimited) : budget_("pageable memory", limit) {}
+
+    const tern::budget& budget() const noexcept override { return budget_; }
+    location where() const noexcept override { return {tier_of<pageable>, 0, 0}; }
+
+private:
+    std::byte* take(bytes n, std::string_view what) override {
+        budget_.take(n, what);
+        void* data = ::operator new(n.count, std::align_val_t{alignment}, std::nothrow);
+        if (data == nullptr) {
+            budget_.give_back(n);
+            throw budget_error("the system has no memory for " + std::string(what), {.needed = n.count});
+        }
+        return static_cast<std::byte*>(data);
+    }
+    void give_back(std::byte* data, bytes n) noexcept override {
+        ::operator delete(data, std::align_val_t{alignment});
+        budget_.give_back(n);
+    }
+
+    tern::budget budget_;
+};
+
+/// A device's memory: one region of a fixed capacity, reserved at once and touched only where it is used. Best fit with
+/// merging of neighbours, so that a request fits exactly when a hole holds it.
+class region_arena final : public arena {
+public:
+    region_arena(location where, bytes capacity)
+        : where_(where), budget_(to_string(where), capacity) {
+        if (capacity.count == 0) return;
+        void* base = ::mmap(nullptr, capacity.count, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED)
+            throw budget_error("cannot reserve " + to_string(where) + ": choose a smaller capacity",
+                               {.needed = capacity.count});
+        base_ = static_cast<std::byte*>(base);
+        holes_.emplace(0, capacity.count);
+    }
+    ~region_arena() override {
+        if (base_ != nullptr) ::munmap(base_, budget_.limit().count);
+    }
+
+    const tern::budget& budget() const noexcept override { return budget_; }
+    location where() const noexcept override { return where_; }
+
+    /// The largest request that would succeed now. Less than the free bytes when they are in pieces.
+    bytes largest_hole() const {
+        const std::lock_guard lock(mutex_);
+        std::uint64_t largest = 0;
+        for (const auto& [offset, size] : holes_) largest = size > largest ? size : largest;
+        return {largest};
+    }
+
+private:
+    std::byte* take(bytes n, std::string_view what) override {
+        const std::lock_guard lock(mutex_);
+        const std::uint64_t size = padded(n);
+        auto best = holes_.end();
+        for (auto hole = holes_.begin(); hole != holes_.end(); ++hole)
+            if (hole->second >= size && (best == holes_.end() || hole->second < best->second)) best = hole;
+        if (best == holes_.end()) {
+            std::uint64_t largest = 0;
+            for (const auto& [offset, hole] : holes_) largest = hole > largest ? hole : largest;
+            throw budget_error(to_string(where_) + " has no room for " + std::string(what) +
+                                   ": raise its capacity or place less there",
+                               {.needed = n.count, .available = largest});
+        }
+        budget_.take({size}, what);
+        const auto [offset, room] = *best;
+        holes_.erase(best);
+        if (room > size) holes_.emplace(offset + size, room - size);
+        return base_ + offset;
+    }
+
+    void give_back(std::byte* data, bytes n) noexcept override {
+        const std::lock_guard lock(mutex_);
+        const auto offset = static_cast<std::uint64_t>(data - base_);
+        std::uint64_t size = padded(n);
+        budget_.give_back({size});
+        auto next = holes_.lower_bound(offset);
+        if (next != holes_.end() && next->first == offset + size) {
+            size += next->second;
+            next = holes_.erase(next);
+        }
+        if (next != holes_.begin()) {
+            const auto before = std::prev(next);
+            if (before->first + before->second == offset) {
+                before->second += size;
+                return;
+            }
+        }
+        holes_.emplace_hint(next, offset, size);
+    }
+
+    /// Rounded up to the alignment; an empty request takes one unit, so that addresses stay distinct. A size near the
+    /// end of the number range is passed on and fails for want of a hole.
+    static std::uint64_t padded(bytes n) noexcept {
+        return try_round_up<std::uint64_t>(n.count == 0 ? 1 : n.count, alignment).value_or(n.count);
+    }
+
+    location where_;
+    tern::budget budget_;
+    std::byte* base_ = nullptr;
+    mutable std::mutex mutex_;
+    std::map<std::uint64_t, std::uint64_t> holes_; // offset -> size
+};
+
+} // namespace tern

@@ -1,0 +1,138 @@
+// The context of a run: where coroutines go on, which devices there are, where activations come from, and whether the
+// decoder computes or is being recorded.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <deque>
+#include <stop_token>
+#include <utility>
+
+#include <tern/async/run_loop.hpp>
+#include <tern/async/task.hpp>
+#include <tern/base/error.hpp>
+#include <tern/device/device.hpp>
+#include <tern/kernel/slot.hpp>
+#include <tern/op/activation.hpp>
+#include <tern/op/batch.hpp>
+#include <tern/op/scratch_pool.hpp>
+#include <tern/plan/recorder.hpp>
+
+namespace tern {
+
+/// An activation as one device reads it: a reference to it, or a copy that this owns.
+class operand {
+public:
+    explicit operand(const activation& in_place) noexcept : seen_(&in_place) {}
+    explicit operand(activation&& copied) noexcept : copy_(std::move(copied)) {}
+    operand(operand&&) noexcept = default;
+
+    const float* data() const noexcept { return (seen_ != nullptr ? *seen_ : copy_).data(); }
+    /// The copy; empty where there is none.
+    activation keep() && noexcept { return std::move(copy_); }
+
+private:
+    const activation* seen_ = nullptr;
+    activation copy_{};
+};
+
+/// Given to every operator. One decoder run at a time; all its coroutines go on in one loop. The loop and the devices
+/// must outlive it.
+class context {
+public:
+    /// `host` computes what no placement claims.
+    context(run_loop& home, device& host) : home_(home), host_(host) {}
+    /// A recording context: operators note their call and give back shapes.
+    context(run_loop& home, device& host, recorder& into) : home_(home), host_(host), recorder_(&into) {}
+    context(const context&) = delete;
+    context& operator=(const context&) = delete;
+
+    run_loop& home() const noexcept { return home_; }
+    device& host() const noexcept { return host_; }
+    /// Null while computing.
+    recorder* recording() const noexcept { return recorder_; }
+    bytes recorded_peak() const noexcept { return meter_.peak; }
+
+    /// Checked between operators: stopping a run makes the next operator throw stopped_error.
+    void stop_with(std::stop_token token) { stop_ = std::move(token); }
+    void throw_if_stopped() const {
+        if (stop_.stop_requested()) throw stopped_error();
+    }
+
+    /// The pool of a device's activations.
+    scratch_pool& pool(device& on) {
+        arena* const memory = &on.memory();
+        for (scratch_pool& pool : pools_)
+            if (&pool.memory() == memory) return pool;
+        return pools_.emplace_back(*memory);
+    }
+
+    /// A new activation on a device; a shape alone while recording.
+    activation make(device& on, std::size_t rows, std::size_t cols) {
+        if (recorder_ != nullptr) return {meter_, rows, cols};
+        return {on, pool(on), rows, cols};
+    }
+
+    /// An operand that `on` reads: `x` itself where it lies there, else a copy that came over the links. `x` must outlive
+    /// the result.
+    task<operand> reach(const activation& x, device& on) {
+        device* const from = x.on();
+        if (from == nullptr) throw shape_error("an activation without data was used; pass one that was computed");
+        if (on.reads(from->memory().where())) co_return operand(x);
+        activation here;
+        if (!host_.reads(from->memory().where())) {
+            here = make(host_, x.rows(), x.cols());
+            co_await copy(*from, home_, direction::to_host, bytes_of(here), bytes_of(x), x.size());
+            if (on.reads(host_.memory().where())) co_return operand(std::move(here));
+        }
+        const activation& source = here.on() != nullptr ? here : x;
+        activation there = make(on, x.rows(), x.cols());
+        co_await copy(on, home_, direction::to_device, bytes_of(there), bytes_of(source), x.size());
+        co_return operand(std::move(there));
+    }
+
+    /// The activation itself moved to a device that reads it; nothing happens where it lies there.
+    task<activation> bring(activation x, device& on) {
+        if (x.on() != nullptr && on.reads(x.on()->memory().where())) co_return x;
+        operand moved = co_await reach(x, on);
+        co_return std::move(moved).keep();
+    }
+
+    /// Awaitable: runs the best kernel that is known for (Op, F) and this device. The pieces that workers share are at
+    /// least `piece` items, so that small work is not split.
+    template <kernel::kernel_operator Op, class F = kernel::no_format>
+    auto launch(device& on, typename Op::args args, std::size_t piece = 1) {
+        if (on.kernels() != kernel_kind::host)
+            throw unsupported_error("no kernels of this kind for " + std::string(Op::name) + " on " +
+                                    std::string(on.name()));
+        throw_if_stopped();
+        const std::size_t items = Op::items(args);
+        const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
+        return tern::launch(on, home_, items, share > piece ? share : piece,
+                            [args](std::size_t begin, std::size_t end) {
+                                kernel::slot<Op, F>.get().run(args, begin, end);
+                            });
+    }
+
+private:
+    static std::byte* bytes_of(const activation& x) { return reinterpret_cast<std::byte*>(x.data()); }
+
+    run_loop& home_;
+    device& host_;
+    recorder* recorder_ = nullptr;
+    activation_meter meter_{};
+    std::stop_token stop_{};
+    std::deque<scratch_pool> pools_; // addresses stay: activations refer to them
+};
+
+namespace detail {
+
+/// Items of `bytes_each` that together are worth waking a worker for.
+constexpr std::size_t worthwhile_piece(std::size_t bytes_each) {
+    constexpr std::size_t worth = 32 * 1024;
+    return bytes_each >= worth ? 1 : worth / (bytes_each == 0 ? 1 : bytes_each);
+}
+
+} // namespace detail
+
+} // namespace tern

@@ -1,0 +1,85 @@
+// Operators without weights: add, gated activations, soft cap, rows of an activation. Each is computed where its first
+// operand lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tern/kernel/elementwise.hpp>
+#include <tern/kernel/router.hpp>
+#include <tern/op/context.hpp>
+
+namespace tern {
+
+namespace detail {
+
+inline void check_same_shape(std::string_view op, const activation& a, const activation& b) {
+    if (a.rows() != b.rows() || a.cols() != b.cols())
+        throw shape_error(std::string(op) + " got [" + std::to_string(a.rows()) + ", " + std::to_string(a.cols()) +
+                          "] and [" + std::to_string(b.rows()) + ", " + std::to_string(b.cols()) + "]");
+}
+
+/// Notes a call without weights while recording.
+inline bool recorded(context& ctx, std::string_view op, std::size_t rows, std::size_t cols) {
+    if (recorder* into = ctx.recording()) into->call(op, rows, cols);
+    return ctx.recording() != nullptr;
+}
+
+} // namespace detail
+
+/// a + b, both [tokens, width]; the result takes a's place.
+///
+///     x = co_await tern::add(ctx, std::move(x), attended);
+inline task<activation> add(context& ctx, activation a, const activation& b) {
+    detail::check_same_shape("add", a, b);
+    if (detail::recorded(ctx, "add", a.rows(), a.cols())) co_return a;
+    device& on = *a.on();
+    const operand other = co_await ctx.reach(b, on);
+    co_await ctx.launch<kernel::add>(on,
+                                     {.a = a.data(), .a_stride = a.cols(), .b = other.data(), .b_stride = a.cols(),
+                                      .rows = a.rows(), .cols = a.cols(), .y = a.data(), .y_stride = a.cols()},
+                                     detail::worthwhile_piece(a.cols() * sizeof(float)));
+    co_return a;
+}
+
+/// act(gate) * up, both [tokens, width]; the result takes the gate's place.
+inline task<activation> gated(context& ctx, activation gate, const activation& up, kernel::activation_kind act) {
+    detail::check_same_shape("gated", gate, up);
+    if (detail::recorded(ctx, "gated", gate.rows(), gate.cols())) co_return gate;
+    device& on = *gate.on();
+    const operand other = co_await ctx.reach(up, on);
+    co_await ctx.launch<kernel::gated>(on,
+                                       {.gate = gate.data(), .gate_stride = gate.cols(), .up = other.data(),
+                                        .up_stride = gate.cols(), .rows = gate.rows(), .cols = gate.cols(),
+                                        .activation = act, .y = gate.data(), .y_stride = gate.cols()},
+                                       detail::worthwhile_piece(gate.cols() * 16));
+    co_return gate;
+}
+
+/// cap * tanh(x / cap) in place; a cap of 0 leaves x as it is.
+inline task<activation> soft_cap(context& ctx, activation x, float cap) {
+    if (cap == 0 || detail::recorded(ctx, "soft_cap", x.rows(), x.cols())) co_return x;
+    co_await ctx.launch<kernel::soft_cap>(*x.on(),
+                                          {.x = x.data(), .x_stride = x.cols(), .rows = x.rows(), .cols = x.cols(),
+                                           .cap = cap, .y = x.data(), .y_stride = x.cols()});
+    co_return x;
+}
+
+/// The rows of x that `rows` names: for the logits that a batch wants. `rows` must live until this completes.
+inline task<activation> select_rows(context& ctx, activation x, const std::vector<std::int32_t>& rows) {
+    for (const std::int32_t r : rows)
+        if (r < 0 || static_cast<std::size_t>(r) >= x.rows())
+            throw shape_error("row " + std::to_string(r) + " was asked of " + std::to_string(x.rows()));
+    if (rows.size() == x.rows()) co_return x;
+    if (detail::recorded(ctx, "select_rows", rows.size(), x.cols())) co_return ctx.make(ctx.host(), rows.size(), x.cols());
+    activation y = ctx.make(*x.on(), rows.size(), x.cols());
+    co_await ctx.launch<kernel::gather_rows>(*x.on(), {.x = x.data(), .x_stride = x.cols(), .cols = x.cols(),
+                                                       .index = rows.data(), .divisor = 1, .rows = rows.size(),
+                                                       .y = y.data(), .y_stride = x.cols()});
+    co_return y;
+}
+
+} // namespace tern

@@ -1,0 +1,41 @@
+// embed: the rows of an embedding table for the tokens of a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tern/kernel/embed.hpp>
+#include <tern/op/context.hpp>
+
+namespace tern {
+
+/// table [vocabulary, width] -> [tokens, width], times `scale`. Computed on the host from a readable copy of the table;
+/// ids are checked: shape_error names the token that the vocabulary does not have.
+///
+///     auto x = co_await tern::embed(ctx, token_embd, batch.tokens);
+template <weight_tensor Weight>
+task<activation> embed(context& ctx, const Weight& table, const std::vector<std::int32_t>& tokens, float scale = 1) {
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+        if (tokens[i] < 0 || static_cast<std::size_t>(tokens[i]) >= table.rows())
+            throw shape_error("token " + std::to_string(tokens[i]) + " at index " + std::to_string(i) +
+                                  " is not in the vocabulary of " + std::to_string(table.rows()),
+                              {.tensor = table.name()});
+    if (recorder* into = ctx.recording()) {
+        into->call("embed", tokens.size(), table.cols());
+        into->uses(table);
+        co_return ctx.make(ctx.host(), tokens.size(), table.cols());
+    }
+    device& on = table.computes_on(ctx.host());
+    const lease held = co_await table.lend(on);
+    activation x = ctx.make(on, tokens.size(), table.cols());
+    co_await table.visit([&]<format F>() {
+        return ctx.launch<kernel::embed, F>(on, {.table = held.data(), .rows = table.rows(), .cols = table.cols(),
+                                                 .ids = tokens.data(), .tokens = tokens.size(), .scale = scale,
+                                                 .out = x.data(), .out_stride = x.cols()});
+    });
+    co_return x;
+}
+
+} // namespace tern

@@ -1,0 +1,102 @@
+// linear: x W^T + b.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <tern/kernel/embed.hpp>
+#include <tern/kernel/linear.hpp>
+#include <tern/op/context.hpp>
+
+namespace tern {
+
+namespace detail {
+
+inline void check_width(std::string_view op, const activation& x, std::size_t width, const std::string& tensor) {
+    if (x.cols() != width)
+        throw shape_error(std::string(op) + " got activations of width " + std::to_string(x.cols()) + ", the weight takes " +
+                              std::to_string(width),
+                          {.tensor = tensor});
+}
+
+/// Bytes of one row of a weight.
+template <weight_tensor Weight>
+std::size_t bytes_of_row(const Weight& w) {
+    return w.rows() == 0 ? 0 : static_cast<std::size_t>(w.slice_bytes().count / w.rows());
+}
+
+/// The product on a device that holds `x` and leases the weight: y[t, row] for the rows of one expert's matrix.
+/// `bias` is f32 in memory that the device reads, or null.
+template <weight_tensor Weight>
+task<void> multiply(context& ctx, device& on, const Weight& w, std::size_t expert, const float* x, std::size_t tokens,
+                    float* y, const float* bias = nullptr) {
+    const lease held = co_await w.lend(on, expert);
+    co_await w.visit([&]<format F>() {
+        return ctx.launch<kernel::linear, F>(on,
+                                             {.weights = held.data(), .rows = w.rows(), .cols = w.cols(), .x = x,
+                                              .x_stride = w.cols(), .tokens = tokens, .y = y, .y_stride = w.rows(),
+                                              .bias = bias},
+                                             worthwhile_piece(bytes_of_row(w)));
+    });
+}
+
+/// A weight of one row, decoded to f32 on a device.
+template <weight_tensor Weight>
+task<activation> decode_row(context& ctx, device& on, const Weight& w) {
+    static constexpr std::int32_t first = 0;
+    const lease held = co_await w.lend(on);
+    activation row = ctx.make(on, 1, w.cols());
+    co_await w.visit([&]<format F>() {
+        return ctx.launch<kernel::embed, F>(on, {.table = held.data(), .rows = 1, .cols = w.cols(), .ids = &first,
+                                                 .tokens = 1, .scale = 1, .out = row.data(), .out_stride = w.cols()});
+    });
+    co_return row;
+}
+
+} // namespace detail
+
+/// x [tokens, cols], w [rows, cols] -> [tokens, rows]. Computed where the plan has w; x is brought there. Completes when
+/// y is written. Throws shape_error where the widths differ, and what leasing w throws. x and w must live until then.
+///
+///     auto q = co_await tern::linear(ctx, x, layer.q);
+template <weight_tensor Weight>
+task<activation> linear(context& ctx, const activation& x, const Weight& w) {
+    detail::check_width("linear", x, w.cols(), w.name());
+    if (recorder* into = ctx.recording()) {
+        into->call("linear", x.rows(), w.rows());
+        into->uses(w);
+        co_return ctx.make(ctx.host(), x.rows(), w.rows());
+    }
+    device& on = w.computes_on(ctx.host());
+    const operand in = co_await ctx.reach(x, on);
+    activation y = ctx.make(on, x.rows(), w.rows());
+    co_await detail::multiply(ctx, on, w, 0, in.data(), x.rows(), y.data());
+    co_return y;
+}
+
+/// The same with a bias [1, rows] in any format; an empty bias is none.
+template <weight_tensor Weight>
+task<activation> linear(context& ctx, const activation& x, const Weight& w, const Weight& bias) {
+    if (!bias) co_return co_await linear(ctx, x, w);
+    detail::check_width("linear", x, w.cols(), w.name());
+    if (bias.rows() != 1 || bias.cols() != w.rows())
+        throw shape_error("a bias needs shape [1, " + std::to_string(w.rows()) + "], this one is " +
+                              to_string(bias.shape()),
+                          {.tensor = bias.name()});
+    if (recorder* into = ctx.recording()) {
+        into->call("linear", x.rows(), w.rows());
+        into->uses(w);
+        into->uses(bias);
+        co_return ctx.make(ctx.host(), x.rows(), w.rows());
+    }
+    device& on = w.computes_on(ctx.host());
+    const operand in = co_await ctx.reach(x, on);
+    const activation b = co_await detail::decode_row(ctx, on, bias);
+    activation y = ctx.make(on, x.rows(), w.rows());
+    co_await detail::multiply(ctx, on, w, 0, in.data(), x.rows(), y.data(), b.data());
+    co_return y;
+}
+
+} // namespace tern
