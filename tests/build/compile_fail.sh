@@ -1,7 +1,8 @@
 #!/bin/sh
 # A file that must not compile, with the sentences a user must read; with TERN_PASS defined it must compile.
 #   compile_fail.sh file compiler flags...
-# The file holds one or more lines "// expect: <extended regular expression>".
+# The file holds one or more lines "// expect: <extended regular expression>", and perhaps "// flags: ...", which are
+# passed where it must fail.
 set -eu
 file=$1
 shift
@@ -10,7 +11,8 @@ if ! report=$("$@" -DTERN_PASS -fsyntax-only "$file" 2>&1); then
     printf 'with TERN_PASS %s must compile:\n%s\n' "$file" "$report"
     exit 1
 fi
-if report=$("$@" -fsyntax-only "$file" 2>&1); then
+# shellcheck disable=SC2046 # words, not one argument
+if report=$("$@" $(sed -n 's|^// flags: ||p' "$file") -fsyntax-only "$file" 2>&1); then
     echo "$file compiles and must not"
     exit 1
 fi
