@@ -274,7 +274,7 @@ inline void place_gguf_tensors(gguf_header& header, std::uint64_t file_size, con
 /// allowed, and a tensor without elements lies anywhere). Memory is bounded by a small multiple of what the file holds.
 /// Throws parse_error, unsupported_error (version 1, big-endian), io_error.
 ///
-///     tern::file_handle file("model.gguf");
+///     tern::file_source file("model.gguf");
 ///     tern::gguf_header header = tern::read_gguf_header(file);
 inline gguf_header read_gguf_header(byte_source& source, const gguf_limits& limits = {}) {
     detail::gguf_cursor in(source, limits);

@@ -165,7 +165,7 @@ inline std::string read_text(byte_source& source, std::uint64_t offset, std::uin
 /// rest. Tensors without elements are fine; keys of a tensor other than dtype, shape and data_offsets are ignored.
 /// Throws parse_error, io_error.
 ///
-///     tern::file_handle file("model.safetensors");
+///     tern::file_source file("model.safetensors");
 ///     tern::safetensors_header header = tern::read_safetensors_header(file);
 inline safetensors_header read_safetensors_header(byte_source& source) {
     const std::string& path = source.path();

@@ -15,7 +15,7 @@ namespace tern::detail {
 /// The default way to open a shard.
 struct open_file {
     std::unique_ptr<byte_source> operator()(const std::string& path) const {
-        return std::make_unique<file_handle>(path);
+        return std::make_unique<file_source>(path);
     }
 };
 

@@ -88,14 +88,14 @@ private:
     std::string name_;
 };
 
-/// A regular file, open for reading. Reads carry their offset, so threads may share one. Move-only.
+/// A regular file, open for reading (not named file_handle: the C library has that name). Reads carry their offset, so threads may share one. Move-only.
 ///
-///     tern::file_handle file("model.gguf");
-class file_handle final : public byte_source {
+///     tern::file_source file("model.gguf");
+class file_source final : public byte_source {
 public:
     /// Opens read-only and closed-on-exec. Throws io_error when that fails, or when the path is no regular file:
     /// a directory, a FIFO or a device has no length to check sizes against.
-    explicit file_handle(std::string path) : path_(std::move(path)) {
+    explicit file_source(std::string path) : path_(std::move(path)) {
         if (path_.find('\0') != path_.npos) throw io_error("cannot open a path that contains a zero byte");
         do {
             // O_NONBLOCK: to open a FIFO must not wait for its writer.
@@ -113,15 +113,15 @@ public:
         const char* kind = S_ISDIR(status.st_mode) ? "a directory" : S_ISFIFO(status.st_mode) ? "a FIFO" : "a device";
         throw io_error(std::string("is ") + kind + ", not a regular file", {path_, {}, {}, {}});
     }
-    file_handle(file_handle&& other) noexcept
+    file_source(file_source&& other) noexcept
         : path_(std::move(other.path_)), size_(std::exchange(other.size_, 0)), fd_(std::exchange(other.fd_, -1)) {}
-    file_handle& operator=(file_handle&& other) noexcept {
+    file_source& operator=(file_source&& other) noexcept {
         std::swap(path_, other.path_);
         std::swap(size_, other.size_);
         std::swap(fd_, other.fd_);
         return *this;
     }
-    ~file_handle() override {
+    ~file_source() override {
         if (fd_ >= 0) ::close(fd_);
     }
 

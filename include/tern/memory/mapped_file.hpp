@@ -26,7 +26,7 @@ enum class access_pattern { normal, random, sequential, will_need };
 /// Requires that nobody shortens the file while it is mapped: touching a page past the new end raises SIGBUS, and no
 /// library can turn that into an error. Where that may happen, read through a byte_source instead. Move-only.
 ///
-///     tern::mapped_file map(tern::file_handle("model.gguf"));
+///     tern::mapped_file map(tern::file_source("model.gguf"));
 class mapped_file {
 public:
     /// Maps the source's file; the source may be closed afterwards. Throws io_error, and unsupported_error where the
