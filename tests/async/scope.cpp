@@ -148,7 +148,7 @@ TEST_CASE("async/scope: the first error stops the others and surfaces at join, o
 
 TEST_CASE("async/scope: destroyed with running tasks, it stops them and waits") {
     tern::thread_executor pool{1};
-    bool ended = false;
+    bool ended = false, ended_here = true;
     const auto work = [](tern::thread_executor& p, std::stop_token token, bool& flag) -> task<> {
         co_await p.schedule();
         co_await tern::until_stopped(std::move(token));
@@ -162,14 +162,15 @@ TEST_CASE("async/scope: destroyed with running tasks, it stops them and waits") 
     SUBCASE("inside a coroutine") {
         const auto outer = [&]() -> task<> {
             tern::scope s;
-            s.spawn(until(s.token(), ended));
+            ended_here = false;
+            s.spawn(until(s.token(), ended_here));
             s.spawn(work(pool, s.token(), ended));
             co_return;
         };
         sync_wait(outer());
     }
-    sync_wait([](tern::thread_executor& p) -> task<> { co_await p.schedule(); }(pool));
     CHECK(ended);
+    CHECK(ended_here);
 }
 
 TEST_CASE("async/scope: a task that throws in a scope that is never joined ends nothing") {

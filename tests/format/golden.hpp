@@ -61,11 +61,15 @@ inline double largest_error(const std::vector<float>& a, const std::vector<float
 
 /// The number after `"name": { ... "key":` in a flat index file; NaN where it says null.
 inline double index_number(const std::string& text, std::string_view name, std::string_view key) {
-    const auto entry = text.find("\"" + std::string(name) + "\"");
+    std::string quoted = "\"";
+    quoted.append(name).append("\"");
+    const auto entry = text.find(quoted);
     if (entry == text.npos) throw std::runtime_error("the index has no " + std::string(name));
-    const auto at = text.find("\"" + std::string(key) + "\":", entry);
+    quoted = "\"";
+    quoted.append(key).append("\":");
+    const auto at = text.find(quoted, entry);
     if (at == text.npos || at > text.find('}', entry)) throw std::runtime_error("the index has no " + std::string(key));
-    const char* number = text.c_str() + at + key.size() + 3;
+    const char* number = text.c_str() + at + quoted.size();
     char* end = nullptr;
     const double value = std::strtod(number, &end);
     return end == number ? std::nan("") : value;

@@ -160,10 +160,12 @@ class Tiny(torch.nn.Module):
 
 
 def upcycle(dense, seed):
-    """The mixture starts from the trained dense model: everything outside the
-    feed-forward layers is copied, and each expert receives a random half of the
-    dense layer's hidden units plus a little noise. Two experts' gates sum to one,
-    about a half each, so the down projections are doubled to keep the scale."""
+    """The mixture starts from the dense model as it was after half of its training:
+    everything outside the feed-forward layers is copied, and each expert receives a
+    random half of the dense layer's hidden units plus a little noise. Two experts'
+    gates sum to one, about a half each, so the down projections are doubled to keep
+    the scale. The half-way model is taken because its rate has not yet fallen, so
+    the experts can still part ways."""
     g = torch.Generator().manual_seed(seed)
     model, old = Tiny(MOE_CONFIG), dense.named()
     new, half = model.named(), MOE_CONFIG["ff"]
@@ -340,7 +342,12 @@ class Muon:
                 at += n
 
 
-def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed):
+def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed, half=None):
+    def save(to, step, score):
+        torch.save({"config": model.c, "weights": model.named(), "step": step,
+                    "valid_bits_per_byte": score}, to + ".part")
+        os.replace(to + ".part", to)
+
     named = model.named()
     inner = [k for k, p in named.items() if p.dim() > 1 and "embd" not in k and "inp" not in k]
     groups = [{"params": [p for k, p in named.items() if k not in inner and p.dim() > 1],
@@ -367,14 +374,14 @@ def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed):
         muon.step()
         model.zero_grad(set_to_none=True)
         running = loss.item() if running is None else 0.98 * running + 0.02 * loss.item()
+        if half and step + 1 == steps // 2:
+            save(half, step + 1, None)
         if (step + 1) % a.every == 0 or step + 1 == steps:
             score = bits_per_byte(model, valid, valid_bytes)
             kept = score < best
             if kept:
                 best = score
-                torch.save({"config": model.c, "weights": model.named(), "step": step + 1,
-                            "valid_bits_per_byte": score}, path + ".part")
-                os.replace(path + ".part", path)
+                save(path, step + 1, score)
             balance = f" balance {float(model.balance) / model.c['layers']:.3f}" if model.c["experts"] else ""
             print(f"step {step + 1}/{steps} loss {running:.4f} valid {score:.4f} bits/byte"
                   f"{' kept' if kept else ''} {time.time() - start:.0f} s", flush=True)
@@ -616,10 +623,11 @@ def main():
     p.add_argument("--models-dir", default=os.path.join(root, "examples", "data"))
     p.add_argument("--data-dir", default=os.path.join(root, "tests", "data"))
     p.add_argument("--steps", type=int, default=1400, help="steps for the dense model")
-    p.add_argument("--moe-steps", type=int, default=800, help="further steps for the mixture")
+    p.add_argument("--moe-steps", type=int, default=900,
+                   help="steps for the mixture, after half of the dense model's")
     p.add_argument("--batch", type=int, default=4, help="windows of 256 tokens per step")
     p.add_argument("--rate", type=float, default=8e-3, help="peak learning rate, dense model")
-    p.add_argument("--moe-rate", type=float, default=4e-3, help="peak learning rate, mixture")
+    p.add_argument("--moe-rate", type=float, default=6e-3, help="peak learning rate, mixture")
     p.add_argument("--muon-ratio", type=float, default=4.0,
                    help="rate of the blocks' matrices (Muon) over that of the rest (AdamW)")
     p.add_argument("--weight-decay", type=float, default=0.1)
@@ -639,12 +647,12 @@ def main():
             print(f"byte {n}-gram {baseline(raw[0], raw[2], n, 256, size[2]):.4f} bits/byte")
         for n in (2, 3, 4, 5):
             print(f"token {n}-gram {baseline(ids[0], ids[2], n, VOCAB, size[2]):.4f} bits/byte")
-    dense, moe = os.path.join(a.work, "dense.pt"), os.path.join(a.work, "moe.pt")
+    dense, half, moe = (os.path.join(a.work, f) for f in ("dense.pt", "dense-half.pt", "moe.pt"))
     if a.stage in ("all", "dense"):
-        train(Tiny(CONFIG), ids[0], ids[1], size[1], a.steps, a.rate, a, dense, a.seed)
+        train(Tiny(CONFIG), ids[0], ids[1], size[1], a.steps, a.rate, a, dense, a.seed, half)
     if a.stage in ("all", "moe"):
         torch.manual_seed(a.seed + 1)
-        train(upcycle(load(dense)[0], a.seed), ids[0], ids[1], size[1], a.moe_steps, a.moe_rate, a, moe,
+        train(upcycle(load(half)[0], a.seed), ids[0], ids[1], size[1], a.moe_steps, a.moe_rate, a, moe,
               a.seed + 1)
     if a.stage in ("all", "export"):
         export(a, sp, texts, ids, size)

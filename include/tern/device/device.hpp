@@ -51,9 +51,9 @@ struct link_traffic {
     bytes to_host{};
 };
 
-/// A device: it computes, owns memory in which it does so, and is reached over a link. A user's own derives from this and
-/// implements the five pure members; work may finish at once (`start` returns true) or later on another thread, which
-/// then posts `done` to the call's home loop.
+/// A device: it computes, owns memory in which it does so, and is reached over a link. A user's own derives from this
+/// and implements the five pure members; work may finish at once (`start` returns true) or later on another thread,
+/// which then posts `done` to the call's home loop.
 class device {
 public:
     device(const device&) = delete;
@@ -86,8 +86,7 @@ protected:
 namespace detail {
 
 /// Awaits a call that a device has begun: suspends only when it is not complete.
-template <class Call, class Start>
-class [[nodiscard]] device_awaiter {
+template <class Call, class Start> class [[nodiscard]] device_awaiter {
 public:
     device_awaiter(Call call, Start start) : call_(call), start_(start) {}
 
@@ -110,8 +109,7 @@ private:
 
 /// Awaitable: runs `fn(begin, end)` over [0, items) on a device, in pieces of `grain`. `fn` is copied into the awaiting
 /// frame; what it refers to must live until the await returns.
-template <class Fn>
-auto launch(device& on, run_loop& home, std::size_t items, std::size_t grain, Fn fn) {
+template <class Fn> auto launch(device& on, run_loop& home, std::size_t items, std::size_t grain, Fn fn) {
     struct call : device_call {
         Fn fn;
         explicit call(Fn f) : fn(std::move(f)) {}

@@ -1,5 +1,5 @@
-// The emulated accelerator: an arena with a hard capacity, a link with a bandwidth and a latency, and a worker of its own.
-// Every way that bytes and work take to a real accelerator can be run and tested with it on any machine.
+// The emulated accelerator: an arena with a hard capacity, a link with a bandwidth and a latency, and a worker of its
+// own. Every way that bytes and work take to a real accelerator can be run and tested with it on any machine.
 #pragma once
 
 #include <atomic>
@@ -15,22 +15,22 @@ namespace tern {
 
 /// What an emulated accelerator is like.
 struct emulated_options {
-    bytes capacity{};                  ///< of its memory
-    bytes_per_second bandwidth{};      ///< of its link, each way; infinite by default
-    seconds latency{};                 ///< of one copy
-    int index = 0;                     ///< which of several
+    bytes capacity{};             ///< of its memory
+    bytes_per_second bandwidth{}; ///< of its link, each way; infinite by default
+    seconds latency{};            ///< of one copy
+    int index = 0;                ///< which of several
 };
 
-/// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth, and
-/// sleeps rather than burns the time that the real copy does not need.
+/// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth,
+/// and sleeps rather than burns the time that the real copy does not need.
 ///
 ///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
 class emulated_device final : public device {
 public:
     explicit emulated_device(const emulated_options& options)
         : options_(options), name_("emulated:" + std::to_string(options.index)),
-          memory_({tier_of<vram>, options.index, 0}, options.capacity),
-          in_({this, &to_device_}), out_({this, &to_host_}) {}
+          memory_({tier_of<vram>, options.index, 0}, options.capacity), in_({this, &to_device_}),
+          out_({this, &to_host_}) {}
 
     std::string_view name() const noexcept override { return name_; }
     kernel_kind kernels() const noexcept override { return kernel_kind::host; }
@@ -56,8 +56,8 @@ private:
         void operator()(copy_call& call) const {
             using clock = std::chrono::steady_clock;
             const seconds cost = owner->options_.latency + call.size / owner->options_.bandwidth;
-            const auto deadline = clock::now() + std::chrono::duration_cast<clock::duration>(
-                                                     std::chrono::duration<double>(cost.count));
+            const auto deadline =
+                clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(cost.count));
             if (call.size.count != 0) std::memcpy(call.to, call.from, call.size.count);
             moved->fetch_add(call.size.count, std::memory_order_relaxed);
             std::this_thread::sleep_until(deadline);

@@ -1,4 +1,5 @@
-// A thread that serves calls in the order in which they came. Calls are linked through themselves: nothing is allocated.
+// A thread that serves calls in the order in which they came. Calls are linked through themselves: nothing is
+// allocated.
 #pragma once
 
 #include <condition_variable>
@@ -9,10 +10,9 @@
 
 namespace tern {
 
-/// Runs `Serve{}(call)` for each submitted call on one thread, keeps an exception in `call.error`, then posts `call.done`
-/// to `call.home`. The destructor finishes what was submitted.
-template <class Call, class Serve>
-class service {
+/// Runs `Serve{}(call)` for each submitted call on one thread, keeps an exception in `call.error`, then posts
+/// `call.done` to `call.home`. The destructor finishes what was submitted.
+template <class Call, class Serve> class service {
 public:
     explicit service(Serve serve) : serve_(std::move(serve)), thread_([this] { work(); }) {}
     service(const service&) = delete;
@@ -49,9 +49,7 @@ private:
             }
             try {
                 serve_(*call);
-            } catch (...) {
-                call->error = std::current_exception();
-            }
+            } catch (...) { call->error = std::current_exception(); }
             // After the post the call may be gone: its coroutine goes on elsewhere.
             auto* home = call->home;
             home->post(call->done);

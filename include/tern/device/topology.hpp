@@ -85,8 +85,8 @@ inline bool contains(const std::vector<int>& ids, int id) {
 
 } // namespace detail
 
-/// Reads the system's description below `root` ("/sys" and "/sys/fs/cgroup" normally; a test passes a folder of its own)
-/// for the processors in `allowed`. What cannot be read is taken as one core for each processor.
+/// Reads the system's description below `root` ("/sys" and "/sys/fs/cgroup" normally; a test passes a folder of its
+/// own) for the processors in `allowed`. What cannot be read is taken as one core for each processor.
 inline cpu_topology read_topology(const std::vector<int>& allowed, const std::string& root = "/sys") {
     cpu_topology topology;
     // Intel's hybrid processors list their performance cores here; others have no such file.

@@ -43,8 +43,7 @@ public:
     /// Calls `fn(begin, end)` over [0, items) in pieces of `grain` items, and returns when all are done. The pieces are
     /// taken by whoever is free, so results must not depend on which worker computes what. The first exception of a
     /// piece is rethrown here; pieces not yet begun are then left out.
-    template <class Fn>
-    void run(std::size_t items, std::size_t grain, Fn&& fn) {
+    template <class Fn> void run(std::size_t items, std::size_t grain, Fn&& fn) {
         if (items == 0) return;
         grain = grain == 0 ? 1 : grain;
         if (threads_.empty() || items <= grain) {
@@ -105,8 +104,7 @@ private:
     }
 
     /// Waits while `again(value)` holds: first spinning, then asleep.
-    template <class T, class Again>
-    static void wait_while(std::atomic<T>& value, Again again) noexcept {
+    template <class T, class Again> static void wait_while(std::atomic<T>& value, Again again) noexcept {
         for (int i = 0; i < spins; ++i) {
             if (!again(value.load(std::memory_order_acquire))) return;
 #if defined(__x86_64__)

@@ -56,7 +56,7 @@ struct formats {
     }();
 
     /// The run-time twins, in the list's order.
-    static constexpr format_info infos[] = {info_of<Fs>...};
+    static constexpr format_info infos[sizeof...(Fs)] = {info_of<Fs>...};
 
     /// The position of the first format with a GGUF type id; `size` where none has it.
     static constexpr std::size_t index_of_gguf_type(std::uint32_t id) noexcept {

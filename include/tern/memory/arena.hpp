@@ -111,11 +111,10 @@ private:
 /// merging of neighbours, so that a request fits exactly when a hole holds it.
 class region_arena final : public arena {
 public:
-    region_arena(location where, bytes capacity)
-        : where_(where), budget_(to_string(where), capacity) {
+    region_arena(location where, bytes capacity) : where_(where), budget_(to_string(where), capacity) {
         if (capacity.count == 0) return;
-        void* base = ::mmap(nullptr, capacity.count, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* base =
+            ::mmap(nullptr, capacity.count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED)
             throw budget_error("cannot reserve " + to_string(where) + ": choose a smaller capacity",
                                {.needed = capacity.count});

@@ -42,9 +42,18 @@ public:
 
     const std::string& name() const noexcept { return name_; }
     bytes limit() const noexcept { return limit_; }
-    bytes used() const { const std::lock_guard lock(mutex_); return used_; }
-    bytes peak() const { const std::lock_guard lock(mutex_); return peak_; }
-    bytes available() const { const std::lock_guard lock(mutex_); return limit_ - used_; }
+    bytes used() const {
+        const std::lock_guard lock(mutex_);
+        return used_;
+    }
+    bytes peak() const {
+        const std::lock_guard lock(mutex_);
+        return peak_;
+    }
+    bytes available() const {
+        const std::lock_guard lock(mutex_);
+        return limit_ - used_;
+    }
 
 private:
     std::string name_;

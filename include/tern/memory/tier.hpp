@@ -20,8 +20,8 @@ enum class reach {
 /// A memory in which bytes may live. A user's own tier is a tag with these two members, an arena that hands out its
 /// memory, and an entry in the placement.
 ///
-///     struct remote { static constexpr std::string_view name = "remote"; static constexpr auto reached_by = tern::reach::host; };
-///     static_assert(tern::tier<remote>);
+///     struct remote { static constexpr std::string_view name = "remote"; static constexpr auto reached_by =
+///     tern::reach::host; }; static_assert(tern::tier<remote>);
 template <class T>
 concept tier = requires {
     { T::name } -> std::convertible_to<std::string_view>;
@@ -54,20 +54,17 @@ struct tier_info {
     friend bool operator==(const tier_info& a, const tier_info& b) noexcept { return a.name == b.name; }
 };
 
-template <tier T>
-inline constexpr tier_info tier_of{T::name, T::reached_by};
+template <tier T> inline constexpr tier_info tier_of{T::name, T::reached_by};
 
 /// A list of tiers, for a tensor's type: the order is the order of preference.
-template <class... Ts>
-struct tiers {
+template <class... Ts> struct tiers {
     static_assert(sizeof...(Ts) > 0, "tern: a tensor must be allowed to live in at least one tier");
     static_assert((tier<Ts> && ...), "tern: every entry of tiers<...> needs a `name` and a `reached_by`");
 
     static constexpr std::size_t size = sizeof...(Ts);
     static constexpr tier_info list[] = {tier_of<Ts>...};
 
-    template <class T>
-    static constexpr bool contains = (std::same_as<T, Ts> || ...);
+    template <class T> static constexpr bool contains = (std::same_as<T, Ts> || ...);
 
     static constexpr bool allows(const tier_info& t) noexcept { return ((t == tier_of<Ts>) || ...); }
 

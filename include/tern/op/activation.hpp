@@ -27,8 +27,7 @@ public:
     activation(device& on, scratch_pool& pool, std::size_t rows, std::size_t cols)
         : on_(&on), pool_(&pool), rows_(rows), cols_(cols), buffer_(pool.take(size_of(rows, cols))) {}
     /// A shape without data, counted by a meter.
-    activation(activation_meter& meter, std::size_t rows, std::size_t cols)
-        : meter_(&meter), rows_(rows), cols_(cols) {
+    activation(activation_meter& meter, std::size_t rows, std::size_t cols) : meter_(&meter), rows_(rows), cols_(cols) {
         meter.alive += size_of(rows, cols);
         if (meter.alive > meter.peak) meter.peak = meter.alive;
     }

@@ -15,20 +15,20 @@
 
 namespace tern {
 
-/// What kind of attention a layer has. Sources: grouped queries, Ainslie and others, 2023; sinks, Xiao and others, 2023;
-/// the soft cap, Gemma 2, 2024.
+/// What kind of attention a layer has. Sources: grouped queries, Ainslie and others, 2023; sinks, Xiao and others,
+/// 2023; the soft cap, Gemma 2, 2024.
 struct attention_options {
     std::size_t heads = 0;
-    std::size_t kv_heads = 0;           ///< divides heads
+    std::size_t kv_heads = 0; ///< divides heads
     std::size_t head_dim = 0;
-    float scale = 0;                    ///< of the scores; usually 1 / sqrt(head_dim)
-    std::size_t window = 0;             ///< keys that a token sees, its own included; 0 for all
-    float soft_cap = 0;                 ///< of the scores; 0 for none
-    std::span<const float> sinks{};     ///< one logit a head; empty for none
+    float scale = 0;                ///< of the scores; usually 1 / sqrt(head_dim)
+    std::size_t window = 0;         ///< keys that a token sees, its own included; 0 for all
+    float soft_cap = 0;             ///< of the scores; 0 for none
+    std::span<const float> sinks{}; ///< one logit a head; empty for none
 };
 
-/// q [tokens, heads * head_dim], k and v [tokens, kv_heads * head_dim] -> [tokens, heads * head_dim]. The cache must have
-/// room for the batch already (`reserve`). Prefill and decode are this same call.
+/// q [tokens, heads * head_dim], k and v [tokens, kv_heads * head_dim] -> [tokens, heads * head_dim]. The cache must
+/// have room for the batch already (`reserve`). Prefill and decode are this same call.
 ///
 ///     auto a = co_await tern::attention(ctx, std::move(q), std::move(k), std::move(v), batch, cache, layer, options);
 template <kv_cache Cache>
@@ -60,12 +60,20 @@ task<activation> attention(context& ctx, activation q, activation k, activation 
     for (std::size_t s = 0; s < shape.sequences; ++s) std::construct_at(pages + s, cache.pages(layer, s));
 
     activation out = ctx.make(on, q.rows(), q.cols());
-    co_await ctx.launch<kernel::attention>(on, {.q = q.data(), .q_stride = q.cols(), .tokens = q.rows(),
-                                                .heads = how.heads, .kv_heads = how.kv_heads, .head_dim = how.head_dim,
-                                                .scale = how.scale, .soft_cap = how.soft_cap, .window = how.window,
+    co_await ctx.launch<kernel::attention>(on, {.q = q.data(),
+                                                .q_stride = q.cols(),
+                                                .tokens = q.rows(),
+                                                .heads = how.heads,
+                                                .kv_heads = how.kv_heads,
+                                                .head_dim = how.head_dim,
+                                                .scale = how.scale,
+                                                .soft_cap = how.soft_cap,
+                                                .window = how.window,
                                                 .sinks = how.sinks.empty() ? nullptr : how.sinks.data(),
-                                                .sequences = pages, .sequence_of = b.sequences.data(),
-                                                .positions = b.positions.data(), .out = out.data(),
+                                                .sequences = pages,
+                                                .sequence_of = b.sequences.data(),
+                                                .positions = b.positions.data(),
+                                                .out = out.data(),
                                                 .out_stride = out.cols()});
     co_return out;
 }

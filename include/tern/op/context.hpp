@@ -73,8 +73,8 @@ public:
         return {on, pool(on), rows, cols};
     }
 
-    /// An operand that `on` reads: `x` itself where it lies there, else a copy that came over the links. `x` must outlive
-    /// the result.
+    /// An operand that `on` reads: `x` itself where it lies there, else a copy that came over the links. `x` must
+    /// outlive the result.
     task<operand> reach(const activation& x, device& on) {
         device* const from = x.on();
         if (from == nullptr) throw shape_error("an activation without data was used; pass one that was computed");
@@ -98,23 +98,39 @@ public:
         co_return std::move(moved).keep();
     }
 
-    /// Awaitable: runs the best kernel that is known for (Op, F) and this device. The pieces that workers share are at
-    /// least `piece` items, so that small work is not split.
-    template <kernel::kernel_operator Op, class F = kernel::no_format>
-    auto launch(device& on, typename Op::args args, std::size_t piece = 1) {
-        if (on.kernels() != kernel_kind::host)
-            throw unsupported_error("no kernels of this kind for " + std::string(Op::name) + " on " +
-                                    std::string(on.name()));
-        throw_if_stopped();
-        const std::size_t items = Op::items(args);
-        const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
-        return tern::launch(on, home_, items, share > piece ? share : piece,
-                            [args](std::size_t begin, std::size_t end) {
-                                kernel::slot<Op, F>.get().run(args, begin, end);
-                            });
+    /// Awaitable: runs an operator's kernel on a device. The pieces that workers share are at least `piece` items, so
+    /// that small work is not split.
+    template <kernel::kernel_operator Op> auto launch(device& on, typename Op::args args, std::size_t piece = 1) {
+        return launch_slot(on, kernel::slot<Op>, args, piece);
+    }
+
+    /// The same for an operator that reads a weight: the kernel is that of the weight's format.
+    template <kernel::kernel_operator Op, weight_tensor Weight>
+    auto launch(device& on, const Weight& weight, typename Op::args args, std::size_t piece = 1) {
+        auto& slot = weight.visit([]<format F>() -> kernel::kernel_slot<Op>& { return kernel::slot<Op, F>; });
+        return launch_slot(on, slot, args, piece);
     }
 
 private:
+    template <kernel::kernel_operator Op> struct kernel_call {
+        const kernel::kernel_entry<Op>* entry;
+        typename Op::args args;
+
+        void operator()(std::size_t begin, std::size_t end) const { entry->run(args, begin, end); }
+    };
+
+    template <kernel::kernel_operator Op>
+    auto launch_slot(device& on, const kernel::kernel_slot<Op>& slot, const typename Op::args& args,
+                     std::size_t piece) {
+        if (on.kernels() != kernel_kind::host)
+            throw unsupported_error("there is no kernel for " + std::string(Op::name) + " on " +
+                                    std::string(on.name()) + ": place its weights elsewhere");
+        throw_if_stopped();
+        const std::size_t items = Op::items(args);
+        const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
+        return tern::launch(on, home_, items, share > piece ? share : piece, kernel_call<Op>{&slot.get(), args});
+    }
+
     static std::byte* bytes_of(const activation& x) { return reinterpret_cast<std::byte*>(x.data()); }
 
     run_loop& home_;

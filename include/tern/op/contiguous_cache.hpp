@@ -16,7 +16,8 @@ namespace tern {
 ///     tern::contiguous_cache cache{ram, {.layers = 5, .width = 32, .context = 512}};
 class contiguous_cache {
 public:
-    /// Throws budget_error where `memory` does not hold it. `memory` must be readable by the host and outlive the cache.
+    /// Throws budget_error where `memory` does not hold it. `memory` must be readable by the host and outlive the
+    /// cache.
     contiguous_cache(arena& memory, const kv_shape& shape)
         : shape_(shape), data_(memory.allocate(bytes_for(shape), "the key-value cache")), lengths_(shape.sequences),
           pages_(shape.layers * shape.sequences) {
@@ -41,8 +42,8 @@ public:
 
     void reserve(const batch& b) {
         planned_ = lengths_;
-        detail::continue_sequences(shape_, b, [this](std::size_t s) { return planned_[s]; },
-                                   [this](std::size_t s) { ++planned_[s]; });
+        detail::continue_sequences(
+            shape_, b, [this](std::size_t s) { return planned_[s]; }, [this](std::size_t s) { ++planned_[s]; });
         lengths_ = planned_;
         for (std::size_t s = 0; s < shape_.sequences; ++s) set_length(s, lengths_[s]);
     }

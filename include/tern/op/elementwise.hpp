@@ -39,8 +39,14 @@ inline task<activation> add(context& ctx, activation a, const activation& b) {
     device& on = *a.on();
     const operand other = co_await ctx.reach(b, on);
     co_await ctx.launch<kernel::add>(on,
-                                     {.a = a.data(), .a_stride = a.cols(), .b = other.data(), .b_stride = a.cols(),
-                                      .rows = a.rows(), .cols = a.cols(), .y = a.data(), .y_stride = a.cols()},
+                                     {.a = a.data(),
+                                      .a_stride = a.cols(),
+                                      .b = other.data(),
+                                      .b_stride = a.cols(),
+                                      .rows = a.rows(),
+                                      .cols = a.cols(),
+                                      .y = a.data(),
+                                      .y_stride = a.cols()},
                                      detail::worthwhile_piece(a.cols() * sizeof(float)));
     co_return a;
 }
@@ -52,9 +58,15 @@ inline task<activation> gated(context& ctx, activation gate, const activation& u
     device& on = *gate.on();
     const operand other = co_await ctx.reach(up, on);
     co_await ctx.launch<kernel::gated>(on,
-                                       {.gate = gate.data(), .gate_stride = gate.cols(), .up = other.data(),
-                                        .up_stride = gate.cols(), .rows = gate.rows(), .cols = gate.cols(),
-                                        .activation = act, .y = gate.data(), .y_stride = gate.cols()},
+                                       {.gate = gate.data(),
+                                        .gate_stride = gate.cols(),
+                                        .up = other.data(),
+                                        .up_stride = gate.cols(),
+                                        .rows = gate.rows(),
+                                        .cols = gate.cols(),
+                                        .activation = act,
+                                        .y = gate.data(),
+                                        .y_stride = gate.cols()},
                                        detail::worthwhile_piece(gate.cols() * 16));
     co_return gate;
 }
@@ -62,9 +74,13 @@ inline task<activation> gated(context& ctx, activation gate, const activation& u
 /// cap * tanh(x / cap) in place; a cap of 0 leaves x as it is.
 inline task<activation> soft_cap(context& ctx, activation x, float cap) {
     if (cap == 0 || detail::recorded(ctx, "soft_cap", x.rows(), x.cols())) co_return x;
-    co_await ctx.launch<kernel::soft_cap>(*x.on(),
-                                          {.x = x.data(), .x_stride = x.cols(), .rows = x.rows(), .cols = x.cols(),
-                                           .cap = cap, .y = x.data(), .y_stride = x.cols()});
+    co_await ctx.launch<kernel::soft_cap>(*x.on(), {.x = x.data(),
+                                                    .x_stride = x.cols(),
+                                                    .rows = x.rows(),
+                                                    .cols = x.cols(),
+                                                    .cap = cap,
+                                                    .y = x.data(),
+                                                    .y_stride = x.cols()});
     co_return x;
 }
 
@@ -74,11 +90,17 @@ inline task<activation> select_rows(context& ctx, activation x, const std::vecto
         if (r < 0 || static_cast<std::size_t>(r) >= x.rows())
             throw shape_error("row " + std::to_string(r) + " was asked of " + std::to_string(x.rows()));
     if (rows.size() == x.rows()) co_return x;
-    if (detail::recorded(ctx, "select_rows", rows.size(), x.cols())) co_return ctx.make(ctx.host(), rows.size(), x.cols());
+    if (detail::recorded(ctx, "select_rows", rows.size(), x.cols()))
+        co_return ctx.make(ctx.host(), rows.size(), x.cols());
     activation y = ctx.make(*x.on(), rows.size(), x.cols());
-    co_await ctx.launch<kernel::gather_rows>(*x.on(), {.x = x.data(), .x_stride = x.cols(), .cols = x.cols(),
-                                                       .index = rows.data(), .divisor = 1, .rows = rows.size(),
-                                                       .y = y.data(), .y_stride = x.cols()});
+    co_await ctx.launch<kernel::gather_rows>(*x.on(), {.x = x.data(),
+                                                       .x_stride = x.cols(),
+                                                       .cols = x.cols(),
+                                                       .index = rows.data(),
+                                                       .divisor = 1,
+                                                       .rows = rows.size(),
+                                                       .y = y.data(),
+                                                       .y_stride = x.cols()});
     co_return y;
 }
 

@@ -30,11 +30,15 @@ task<activation> embed(context& ctx, const Weight& table, const std::vector<std:
     device& on = table.computes_on(ctx.host());
     const lease held = co_await table.lend(on);
     activation x = ctx.make(on, tokens.size(), table.cols());
-    co_await table.visit([&]<format F>() {
-        return ctx.launch<kernel::embed, F>(on, {.table = held.data(), .rows = table.rows(), .cols = table.cols(),
-                                                 .ids = tokens.data(), .tokens = tokens.size(), .scale = scale,
-                                                 .out = x.data(), .out_stride = x.cols()});
-    });
+    co_await ctx.launch<kernel::embed>(on, table,
+                                       {.table = held.data(),
+                                        .rows = table.rows(),
+                                        .cols = table.cols(),
+                                        .ids = tokens.data(),
+                                        .tokens = tokens.size(),
+                                        .scale = scale,
+                                        .out = x.data(),
+                                        .out_stride = x.cols()});
     co_return x;
 }
 

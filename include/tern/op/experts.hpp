@@ -17,18 +17,17 @@ namespace tern {
 
 /// How tokens choose experts, and what an expert computes.
 struct expert_options {
-    std::size_t used = 0;                                ///< experts for each token
+    std::size_t used = 0; ///< experts for each token
     kernel::router_softmax softmax = kernel::router_softmax::before_top_k;
-    bool normalise = true;                               ///< divide the chosen weights by their sum
-    float scale = 1;                                     ///< multiplies the chosen weights
+    bool normalise = true; ///< divide the chosen weights by their sum
+    float scale = 1;       ///< multiplies the chosen weights
     kernel::activation_kind act = kernel::activation_kind::silu;
 };
 
 /// The weights of a mixture. Shapes: router [experts, width], gate and up [experts, hidden, width],
 /// down [experts, width, hidden]; the shared expert's, where there is one, without the experts' dimension, and its own
 /// gate [1, width] (a sigmoid), which may be empty for none.
-template <weight_tensor Weight>
-struct expert_weights {
+template <weight_tensor Weight> struct expert_weights {
     Weight router{};
     Weight gate{};
     Weight up{};
@@ -41,8 +40,8 @@ struct expert_weights {
 
 namespace detail {
 
-/// What the router decided for a batch: for each token `used` experts and weights, and the pairs (token, rank) sorted by
-/// expert. It lies in one activation on the host; sizes in floats and int32 are the same.
+/// What the router decided for a batch: for each token `used` experts and weights, and the pairs (token, rank) sorted
+/// by expert. It lies in one activation on the host; sizes in floats and int32 are the same.
 struct routing {
     activation room{};
     std::size_t tokens = 0;
@@ -86,18 +85,27 @@ task<routing> route(context& ctx, const activation& x, const expert_weights<Weig
     const std::size_t tokens = x.rows();
     const std::size_t experts = w.router.rows();
     routing r{ctx.make(host, 1, routing::floats(tokens, how.used, experts)), tokens, how.used, experts};
-    co_await ctx.launch<kernel::route>(host, {.logits = logits.data(), .logits_stride = experts, .tokens = tokens,
-                                              .experts = experts, .k = how.used, .softmax = how.softmax,
-                                              .normalise = how.normalise, .scale = how.scale, .ids = r.ids(),
+    co_await ctx.launch<kernel::route>(host, {.logits = logits.data(),
+                                              .logits_stride = experts,
+                                              .tokens = tokens,
+                                              .experts = experts,
+                                              .k = how.used,
+                                              .softmax = how.softmax,
+                                              .normalise = how.normalise,
+                                              .scale = how.scale,
+                                              .ids = r.ids(),
                                               .weights = r.weights()});
-    co_await ctx.launch<kernel::group_by_expert>(host, {.ids = r.ids(), .pairs = r.pairs(), .experts = experts,
-                                                        .offsets = r.offsets(), .order = r.order(),
+    co_await ctx.launch<kernel::group_by_expert>(host, {.ids = r.ids(),
+                                                        .pairs = r.pairs(),
+                                                        .experts = experts,
+                                                        .offsets = r.offsets(),
+                                                        .order = r.order(),
                                                         .row_of = r.row_of()});
     co_return r;
 }
 
-/// One expert over its rows of `in` [rows, width], into the same rows of `out`, both on the host. All three products run
-/// where the plan has the expert's gate.
+/// One expert over its rows of `in` [rows, width], into the same rows of `out`, both on the host. All three products
+/// run where the plan has the expert's gate.
 template <weight_tensor Weight>
 task<void> one_expert(context& ctx, const expert_weights<Weight>& w, std::size_t expert, const float* in,
                       std::size_t rows, float* out, kernel::activation_kind act) {
@@ -141,13 +149,23 @@ task<activation> shared_expert(context& ctx, const activation& x, const expert_w
     // A router over one expert with the sigmoid gate is sigmoid(logit) for each token.
     activation chosen = ctx.make(ctx.host(), x.rows(), 2);
     float* const weights = chosen.data();
-    co_await ctx.launch<kernel::route>(ctx.host(),
-                                       {.logits = share.data(), .logits_stride = 1, .tokens = x.rows(), .experts = 1,
-                                        .k = 1, .softmax = kernel::router_softmax::before_top_k, .normalise = false,
-                                        .scale = 1, .ids = reinterpret_cast<std::int32_t*>(weights + x.rows()),
-                                        .weights = weights, .gate = kernel::router_gate::sigmoid});
-    co_await ctx.launch<kernel::scale_rows>(ctx.host(), {.x = y.data(), .x_stride = y.cols(), .rows = y.rows(),
-                                                         .cols = y.cols(), .factors = weights, .y = y.data(),
+    co_await ctx.launch<kernel::route>(ctx.host(), {.logits = share.data(),
+                                                    .logits_stride = 1,
+                                                    .tokens = x.rows(),
+                                                    .experts = 1,
+                                                    .k = 1,
+                                                    .softmax = kernel::router_softmax::before_top_k,
+                                                    .normalise = false,
+                                                    .scale = 1,
+                                                    .ids = reinterpret_cast<std::int32_t*>(weights + x.rows()),
+                                                    .weights = weights,
+                                                    .gate = kernel::router_gate::sigmoid});
+    co_await ctx.launch<kernel::scale_rows>(ctx.host(), {.x = y.data(),
+                                                         .x_stride = y.cols(),
+                                                         .rows = y.rows(),
+                                                         .cols = y.cols(),
+                                                         .factors = weights,
+                                                         .y = y.data(),
                                                          .y_stride = y.cols()});
     co_return y;
 }
@@ -181,19 +199,29 @@ task<activation> experts(context& ctx, const activation& x, const expert_weights
     const operand tokens = co_await ctx.reach(x, host);
     const activation in = ctx.make(host, r.pairs(), width);
     const activation out = ctx.make(host, r.pairs(), width);
-    co_await ctx.launch<kernel::gather_rows>(host, {.x = tokens.data(), .x_stride = width, .cols = width,
-                                                    .index = r.order(), .divisor = how.used, .rows = r.pairs(),
-                                                    .y = in.data(), .y_stride = width});
+    co_await ctx.launch<kernel::gather_rows>(host, {.x = tokens.data(),
+                                                    .x_stride = width,
+                                                    .cols = width,
+                                                    .index = r.order(),
+                                                    .divisor = how.used,
+                                                    .rows = r.pairs(),
+                                                    .y = in.data(),
+                                                    .y_stride = width});
     for (std::size_t e = 0; e < r.experts; ++e) {
         const auto first = static_cast<std::size_t>(r.offsets()[e]);
         const std::size_t rows = static_cast<std::size_t>(r.offsets()[e + 1]) - first;
-        if (rows != 0)
-            co_await detail::one_expert(ctx, w, e, in.row(first), rows, out.row(first), how.act);
+        if (rows != 0) co_await detail::one_expert(ctx, w, e, in.row(first), rows, out.row(first), how.act);
     }
     activation y = ctx.make(host, x.rows(), width);
-    co_await ctx.launch<kernel::combine>(host, {.y = out.data(), .y_stride = width, .tokens = x.rows(), .k = how.used,
-                                                .cols = width, .row_of = r.row_of(), .weights = r.weights(),
-                                                .out = y.data(), .out_stride = width});
+    co_await ctx.launch<kernel::combine>(host, {.y = out.data(),
+                                                .y_stride = width,
+                                                .tokens = x.rows(),
+                                                .k = how.used,
+                                                .cols = width,
+                                                .row_of = r.row_of(),
+                                                .weights = r.weights(),
+                                                .out = y.data(),
+                                                .out_stride = width});
     if (w.shared_gate) {
         const activation shared = co_await detail::shared_expert(ctx, x, w, how.act);
         y = co_await add(ctx, std::move(y), shared);

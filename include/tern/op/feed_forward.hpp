@@ -8,8 +8,8 @@
 
 namespace tern {
 
-/// act(x gate^T) * (x up^T): x [tokens, width], gate and up [hidden, width] -> [tokens, hidden]. The two weights are one
-/// fusion group: a placement puts them together.
+/// act(x gate^T) * (x up^T): x [tokens, width], gate and up [hidden, width] -> [tokens, hidden]. The two weights are
+/// one fusion group: a placement puts them together.
 template <weight_tensor Weight>
 task<activation> gated_linear(context& ctx, const activation& x, const Weight& gate, const Weight& up,
                               kernel::activation_kind act) {

@@ -22,8 +22,8 @@ struct kv_shape {
 };
 
 /// Half one: what a forward pass does. `reserve` makes room for the tokens of a batch and checks that each token's
-/// position continues its sequence; it changes nothing when it throws. `append` writes keys and values [tokens, width] of
-/// one layer into that room; `pages` shows all keys of a sequence up to its last reserved token.
+/// position continues its sequence; it changes nothing when it throws. `append` writes keys and values [tokens, width]
+/// of one layer into that room; `pages` shows all keys of a sequence up to its last reserved token.
 template <class C>
 concept kv_cache_writable = requires(C& cache, const C& seen, const batch& b, std::size_t layer, const float* rows) {
     { seen.shape() } -> std::convertible_to<kv_shape>;

@@ -16,14 +16,13 @@ namespace detail {
 
 inline void check_width(std::string_view op, const activation& x, std::size_t width, const std::string& tensor) {
     if (x.cols() != width)
-        throw shape_error(std::string(op) + " got activations of width " + std::to_string(x.cols()) + ", the weight takes " +
-                              std::to_string(width),
+        throw shape_error(std::string(op) + " got activations of width " + std::to_string(x.cols()) +
+                              ", the weight takes " + std::to_string(width),
                           {.tensor = tensor});
 }
 
 /// Bytes of one row of a weight.
-template <weight_tensor Weight>
-std::size_t bytes_of_row(const Weight& w) {
+template <weight_tensor Weight> std::size_t bytes_of_row(const Weight& w) {
     return w.rows() == 0 ? 0 : static_cast<std::size_t>(w.slice_bytes().count / w.rows());
 }
 
@@ -33,36 +32,44 @@ template <weight_tensor Weight>
 task<void> multiply(context& ctx, device& on, const Weight& w, std::size_t expert, const float* x, std::size_t tokens,
                     float* y, const float* bias = nullptr) {
     const lease held = co_await w.lend(on, expert);
-    co_await w.visit([&]<format F>() {
-        return ctx.launch<kernel::linear, F>(on,
-                                             {.weights = held.data(), .rows = w.rows(), .cols = w.cols(), .x = x,
-                                              .x_stride = w.cols(), .tokens = tokens, .y = y, .y_stride = w.rows(),
-                                              .bias = bias},
-                                             worthwhile_piece(bytes_of_row(w)));
-    });
+    co_await ctx.launch<kernel::linear>(on, w,
+                                        {.weights = held.data(),
+                                         .rows = w.rows(),
+                                         .cols = w.cols(),
+                                         .x = x,
+                                         .x_stride = w.cols(),
+                                         .tokens = tokens,
+                                         .y = y,
+                                         .y_stride = w.rows(),
+                                         .bias = bias},
+                                        worthwhile_piece(bytes_of_row(w)));
 }
 
 /// A weight of one row, decoded to f32 on a device.
-template <weight_tensor Weight>
-task<activation> decode_row(context& ctx, device& on, const Weight& w) {
+template <weight_tensor Weight> task<activation> decode_row(context& ctx, device& on, const Weight& w) {
     static constexpr std::int32_t first = 0;
     const lease held = co_await w.lend(on);
     activation row = ctx.make(on, 1, w.cols());
-    co_await w.visit([&]<format F>() {
-        return ctx.launch<kernel::embed, F>(on, {.table = held.data(), .rows = 1, .cols = w.cols(), .ids = &first,
-                                                 .tokens = 1, .scale = 1, .out = row.data(), .out_stride = w.cols()});
-    });
+    co_await ctx.launch<kernel::embed>(on, w,
+                                       {.table = held.data(),
+                                        .rows = 1,
+                                        .cols = w.cols(),
+                                        .ids = &first,
+                                        .tokens = 1,
+                                        .scale = 1,
+                                        .out = row.data(),
+                                        .out_stride = w.cols()});
     co_return row;
 }
 
 } // namespace detail
 
-/// x [tokens, cols], w [rows, cols] -> [tokens, rows]. Computed where the plan has w; x is brought there. Completes when
-/// y is written. Throws shape_error where the widths differ, and what leasing w throws. x and w must live until then.
+/// x [tokens, cols], w [rows, cols] -> [tokens, rows]. Computed where the plan has w; x is brought there. Completes
+/// when y is written. Throws shape_error where the widths differ, and what leasing w throws. x and w must live until
+/// then.
 ///
 ///     auto q = co_await tern::linear(ctx, x, layer.q);
-template <weight_tensor Weight>
-task<activation> linear(context& ctx, const activation& x, const Weight& w) {
+template <weight_tensor Weight> task<activation> linear(context& ctx, const activation& x, const Weight& w) {
     detail::check_width("linear", x, w.cols(), w.name());
     if (recorder* into = ctx.recording()) {
         into->call("linear", x.rows(), w.rows());

@@ -47,8 +47,8 @@ public:
     void reserve(const batch& b) {
         planned_.clear();
         for (const table& t : tables_) planned_.push_back(t.length);
-        detail::continue_sequences(shape_, b, [this](std::size_t s) { return planned_[s]; },
-                                   [this](std::size_t s) { ++planned_[s]; });
+        detail::continue_sequences(
+            shape_, b, [this](std::size_t s) { return planned_[s]; }, [this](std::size_t s) { ++planned_[s]; });
         for (std::size_t s = 0; s < tables_.size(); ++s)
             if (planned_[s] != tables_[s].length) make_room(tables_[s], planned_[s]);
         for (std::size_t s = 0; s < tables_.size(); ++s)
@@ -139,7 +139,8 @@ private:
     std::uint32_t take_page() {
         if (free_.empty()) {
             free_.reserve(pages_.size() + 1);
-            pages_.push_back({memory_.allocate(bytes_of_page(shape_, page_tokens_), "a page of the key-value cache"), 0});
+            pages_.push_back(
+                {memory_.allocate(bytes_of_page(shape_, page_tokens_), "a page of the key-value cache"), 0});
             free_.push_back(static_cast<std::uint32_t>(pages_.size() - 1));
         }
         const std::uint32_t taken = free_.back();
@@ -166,7 +167,8 @@ private:
             views.resize(count);
             for (std::size_t p = first; p < count; ++p) {
                 const std::size_t left = length - p * page_tokens_;
-                views[p] = {keys(t.pages[p], layer), values(t.pages[p], layer), left < page_tokens_ ? left : page_tokens_};
+                views[p] = {keys(t.pages[p], layer), values(t.pages[p], layer),
+                            left < page_tokens_ ? left : page_tokens_};
             }
         }
     }

@@ -9,8 +9,8 @@
 
 namespace tern {
 
-/// x [tokens, width], w [1, n] -> [tokens, width], where n divides width: each run of n numbers is normalised by itself.
-/// With n = width that is the usual norm, with n = head_dim the norm of each head of a query or key.
+/// x [tokens, width], w [1, n] -> [tokens, width], where n divides width: each run of n numbers is normalised by
+/// itself. With n = width that is the usual norm, with n = head_dim the norm of each head of a query or key.
 ///
 ///     auto h = co_await tern::rms_norm(ctx, x, layer.attn_norm, 1e-5f);
 template <weight_tensor Weight>
@@ -29,12 +29,16 @@ task<activation> rms_norm(context& ctx, const activation& x, const Weight& w, fl
     const lease held = co_await w.lend(on);
     activation y = ctx.make(on, x.rows(), x.cols());
     const std::size_t runs = x.rows() * (x.cols() / w.cols());
-    co_await w.visit([&]<format F>() {
-        return ctx.launch<kernel::rms_norm, F>(on,
-                                               {.x = in.data(), .x_stride = w.cols(), .rows = runs, .cols = w.cols(),
-                                                .weight = held.data(), .eps = eps, .y = y.data(), .y_stride = w.cols()},
-                                               detail::worthwhile_piece(w.cols() * sizeof(float)));
-    });
+    co_await ctx.launch<kernel::rms_norm>(on, w,
+                                          {.x = in.data(),
+                                           .x_stride = w.cols(),
+                                           .rows = runs,
+                                           .cols = w.cols(),
+                                           .weight = held.data(),
+                                           .eps = eps,
+                                           .y = y.data(),
+                                           .y_stride = w.cols()},
+                                          detail::worthwhile_piece(w.cols() * sizeof(float)));
     co_return y;
 }
 

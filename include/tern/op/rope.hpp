@@ -31,10 +31,13 @@ inline task<rope_table> rope_angles(context& ctx, const std::vector<std::int32_t
     rope_table table{ctx.make(ctx.host(), 2 * tokens, pairs), tokens, pairs};
     if (detail::recorded(ctx, "rope_angles", tokens, pairs)) co_return table;
     float* const cos = table.angles.data();
-    co_await ctx.launch<kernel::rope_angles>(ctx.host(), {.positions = positions.data(), .tokens = tokens,
-                                                          .inv_freq = frequencies.inv_freq.data(), .pairs = pairs,
+    co_await ctx.launch<kernel::rope_angles>(ctx.host(), {.positions = positions.data(),
+                                                          .tokens = tokens,
+                                                          .inv_freq = frequencies.inv_freq.data(),
+                                                          .pairs = pairs,
                                                           .magnitude = static_cast<float>(frequencies.magnitude),
-                                                          .cos = cos, .sin = cos + tokens * pairs});
+                                                          .cos = cos,
+                                                          .sin = cos + tokens * pairs});
     co_return table;
 }
 
@@ -52,10 +55,16 @@ inline task<activation> rope(context& ctx, activation x, const rope_table& table
     device& on = *x.on();
     const operand angles = co_await ctx.reach(table.angles, on);
     co_await ctx.launch<kernel::rope>(on,
-                                      {.x = x.data(), .x_stride = x.cols(), .tokens = x.rows(),
-                                       .heads = x.cols() / head_dim, .head_dim = head_dim, .dims = 2 * table.pairs,
-                                       .pairing = pairing, .cos = angles.data(),
-                                       .sin = angles.data() + table.tokens * table.pairs, .y = x.data(),
+                                      {.x = x.data(),
+                                       .x_stride = x.cols(),
+                                       .tokens = x.rows(),
+                                       .heads = x.cols() / head_dim,
+                                       .head_dim = head_dim,
+                                       .dims = 2 * table.pairs,
+                                       .pairing = pairing,
+                                       .cos = angles.data(),
+                                       .sin = angles.data() + table.tokens * table.pairs,
+                                       .y = x.data(),
                                        .y_stride = x.cols()},
                                       detail::worthwhile_piece(head_dim * 8));
     co_return x;

@@ -45,9 +45,7 @@ public:
         if (free_.size() == free_.capacity()) {
             try {
                 free_.reserve(2 * free_.size() + 16);
-            } catch (...) {
-                return;
-            }
+            } catch (...) { return; }
         }
         free_.push_back(std::move(buffer));
     }

@@ -18,10 +18,10 @@ struct planned_tensor {
     std::string name{};
     std::string_view format{};
     tensor_shape shape{};
-    slice_id first = 0;              ///< slices [first, first + shape.experts)
-    bytes slice_size{};              ///< of each
+    slice_id first = 0; ///< slices [first, first + shape.experts)
+    bytes slice_size{}; ///< of each
     std::vector<tier_info> allowed{};
-    move_function move = nullptr;    ///< how its type moves it
+    move_function move = nullptr; ///< how its type moves it
 
     bool allows(const tier_info& tier) const noexcept {
         for (const tier_info& t : allowed)

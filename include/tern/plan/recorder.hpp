@@ -18,13 +18,16 @@ public:
         graph_.nodes.push_back({op, {}, rows, cols, active});
     }
 
-    template <weight_tensor Weight>
-    void uses(const Weight& w) {
+    template <weight_tensor Weight> void uses(const Weight& w) {
         if (w.owns()) return; // its place is fixed
         const auto [at, fresh] = index_.try_emplace(w.slice(), graph_.tensors.size());
         if (fresh) {
             using tiers_type = typename Weight::tiers_type;
-            graph_.tensors.push_back({w.name(), w.format().name, w.shape(), w.slice(), w.slice_bytes(),
+            graph_.tensors.push_back({w.name(),
+                                      w.format().name,
+                                      w.shape(),
+                                      w.slice(),
+                                      w.slice_bytes(),
                                       {std::begin(tiers_type::list), std::end(tiers_type::list)},
                                       &Weight::transfer_type::move});
         }

@@ -52,11 +52,17 @@ public:
         return static_cast<slice_id>(slices_.size() - 1);
     }
 
-    std::size_t slices() const { const std::lock_guard lock(mutex_); return slices_.size(); }
+    std::size_t slices() const {
+        const std::lock_guard lock(mutex_);
+        return slices_.size();
+    }
     /// Valid as long as the store.
     const std::string& name(slice_id id) const { return at(id).name; }
     bytes size(slice_id id) const { return at(id).size; }
-    residency_counters counters() const { const std::lock_guard lock(mutex_); return counters_; }
+    residency_counters counters() const {
+        const std::lock_guard lock(mutex_);
+        return counters_;
+    }
 
     /// Where copies lie now. A backing in memory counts as `mapped`.
     std::vector<location> where(slice_id id) const {
@@ -69,8 +75,8 @@ public:
         return found;
     }
 
-    /// Puts a copy into `on`'s memory to stay there, and computes the slice on `on` from now on. Throws budget_error when
-    /// it does not fit, and what the transfer throws; then nothing stays behind.
+    /// Puts a copy into `on`'s memory to stay there, and computes the slice on `on` from now on. Throws budget_error
+    /// when it does not fit, and what the transfer throws; then nothing stays behind.
     task<void> place(slice_id id, device& on, move_function move, std::stop_token stop = {},
                      arrival_listener* listener = nullptr) {
         lease held = co_await bring(id, on, move, std::move(stop), listener);
@@ -139,7 +145,8 @@ private:
         std::vector<std::unique_ptr<copy>> copies; // stable indices: leases refer to them
     };
 
-    /// A coroutine that waits for an arrival which another one has begun. All of them get the same lease or the same error.
+    /// A coroutine that waits for an arrival which another one has begun. All of them get the same lease or the same
+    /// error.
     struct waiter : work_item {
         lease result{};
         std::exception_ptr error{};
@@ -223,11 +230,16 @@ private:
         std::exception_ptr failure;
         try {
             fresh.data = on.memory().allocate(s.size, s.name);
-            co_await move({.from = s.from, .to = fresh.data.data(), .size = s.size, .on = &on, .staging = &staging_,
-                           .home = &home_, .stop = std::move(stop), .listener = listener, .what = s.name});
-        } catch (...) {
-            failure = std::current_exception();
-        }
+            co_await move({.from = s.from,
+                           .to = fresh.data.data(),
+                           .size = s.size,
+                           .on = &on,
+                           .staging = &staging_,
+                           .home = &home_,
+                           .stop = std::move(stop),
+                           .listener = listener,
+                           .what = s.name});
+        } catch (...) { failure = std::current_exception(); }
         work_list informed;
         lease held;
         {
@@ -244,8 +256,10 @@ private:
             }
             while (work_item* item = fresh.waiting.pop()) {
                 auto& told = static_cast<waiter&>(*item);
-                if (failure) told.error = failure;
-                else told.result = hold(id, owner, fresh);
+                if (failure)
+                    told.error = failure;
+                else
+                    told.result = hold(id, owner, fresh);
                 informed.push(told);
             }
         }

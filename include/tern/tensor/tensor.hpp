@@ -35,8 +35,7 @@ namespace tern {
 ///
 ///     using weight = tern::tensor<tern::formats<tern::q4_0, tern::f32>, tern::tiers<tern::vram, tern::mapped>,
 ///                                 tern::staged<4_MiB, 2>>;
-template <class Formats, class Tiers, class Transfer = in_place>
-class tensor {
+template <class Formats, class Tiers, class Transfer = in_place> class tensor {
     static_assert(transfer_strategy<Transfer>,
                   "tern: the transfer of a tensor needs a `name` and a static `move(transfer_request)` that returns "
                   "task<void>");
@@ -55,7 +54,8 @@ public:
 
     /// A tensor that owns its bytes in `ram`, encoded from floats [experts, rows, cols].
     ///
-    ///     auto w = tern::tensor<tern::formats<tern::q8_0>, tern::tiers<tern::pageable>>::own<tern::q8_0>(ram, x, {4, 64});
+    ///     auto w = tern::tensor<tern::formats<tern::q8_0>, tern::tiers<tern::pageable>>::own<tern::q8_0>(ram, x, {4,
+    ///     64});
     template <format F>
         requires(format_encodable<F> && Formats::template contains<F> && Tiers::template contains<pageable>)
     static tensor own(arena& ram, std::span<const float> values, tensor_shape shape, std::string name = "tensor") {
@@ -99,9 +99,9 @@ public:
         });
     }
 
-    /// Calls `fn.template operator()<F>()` with the format that this tensor is in: one choice per call, none per element.
-    template <class Fn>
-    decltype(auto) visit(Fn&& fn) const {
+    /// Calls `fn.template operator()<F>()` with the format that this tensor is in: one choice per call, none per
+    /// element.
+    template <class Fn> decltype(auto) visit(Fn&& fn) const {
         return visit_format<Formats>(format_index(), std::forward<Fn>(fn));
     }
 
@@ -135,8 +135,7 @@ public:
 
 private:
     lease try_lend(device& on, std::size_t expert) const {
-        if (expert >= shape_.experts)
-            throw shape_error("has no expert " + std::to_string(expert), {.tensor = name_});
+        if (expert >= shape_.experts) throw shape_error("has no expert " + std::to_string(expert), {.tensor = name_});
         if (owned_ != nullptr) {
             if (!on.reads({tier_of<pageable>, 0, 0}))
                 throw config_error("owns its bytes in pageable memory and cannot be computed on " +

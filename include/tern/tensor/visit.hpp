@@ -15,10 +15,8 @@ namespace detail {
 
 template <class List> struct format_visitor;
 
-template <class First, class... Rest>
-struct format_visitor<formats<First, Rest...>> {
-    template <class Fn>
-    static decltype(auto) visit(std::size_t index, Fn&& fn) {
+template <class First, class... Rest> struct format_visitor<formats<First, Rest...>> {
+    template <class Fn> static decltype(auto) visit(std::size_t index, Fn&& fn) {
         if constexpr (sizeof...(Rest) == 0) {
             return fn.template operator()<First>();
         } else {
@@ -32,8 +30,7 @@ struct format_visitor<formats<First, Rest...>> {
     }
 
 private:
-    template <class F, class Result, class Fn>
-    static Result one(Fn& fn) { return fn.template operator()<F>(); }
+    template <class F, class Result, class Fn> static Result one(Fn& fn) { return fn.template operator()<F>(); }
 };
 
 } // namespace detail
@@ -41,8 +38,7 @@ private:
 /// Calls fn.template operator()<F>() for the format at `index` of a list. A list of one is a direct call.
 ///
 ///     tern::visit_format<tern::all_formats>(i, []<tern::format F>() { return F::name; });
-template <class List, class Fn>
-decltype(auto) visit_format(std::size_t index, Fn&& fn) {
+template <class List, class Fn> decltype(auto) visit_format(std::size_t index, Fn&& fn) {
     return detail::format_visitor<List>::visit(index, std::forward<Fn>(fn));
 }
 

@@ -107,7 +107,7 @@ public:
     void encode(std::string_view text, bool, std::vector<token_id>& out) const override {
         if (text.empty()) return;
         detail::check_text_size(text);
-        session run{};
+        session run(*this);
         if (rules_->plain) split(detail::replaced(text, " ", detail::space_mark), 0, run, out);
         else split(text, 0, run, out);
     }
@@ -126,7 +126,13 @@ public:
     encoder_defaults defaults() const noexcept override { return {rules_->add_bos, false, false}; }
 
 private:
+    /// Working memory of one call.
     struct session {
+        explicit session(const byte_pair& b) {
+            for (const regex& pattern : b.patterns_) matches.emplace_back(pattern);
+        }
+
+        std::vector<regex::scratch> matches{};
         detail::merger<std::uint32_t> chain{};
         std::string characters{};
     };
@@ -169,7 +175,7 @@ private:
     void split(std::string_view text, std::size_t step, session& run, std::vector<token_id>& out) const {
         if (step == patterns_.size()) return rules_->plain ? encode_plain(text, run, out) : encode_bytes(text, run, out);
         const bool thirds = rules_->steps[step].cut == cut_rule::thirds;
-        patterns_[step].split(text, [&](std::string_view part, bool matched) {
+        patterns_[step].split(text, run.matches[step], [&](std::string_view part, bool matched) {
             if (matched && thirds) split_thirds(part, step + 1, run, out);
             else split(part, step + 1, run, out);
         });

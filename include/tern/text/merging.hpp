@@ -59,16 +59,17 @@ public:
             if (left == symbol::none || right == symbol::none) return;
             const candidate<Key> found = find(symbols[left], symbols[right]);
             if (found.result == no_token) return;
-            queue_.push({found.key, left, right, symbols[left].size + symbols[right].size, found.result});
+            queue_.push({found.key, left, symbols[left].size + symbols[right].size, found.result});
         };
         for (std::uint32_t i = 1; i < symbols.size(); ++i) offer(i - 1, i);
         while (!queue_.empty()) {
             const entry best = queue_.top();
             queue_.pop();
             symbol& left = symbols[best.left];
-            symbol& right = symbols[best.right];
-            // Symbols only grow or vanish, so an entry is current exactly when both live and their sizes still add up.
-            if (left.size == 0 || right.size == 0 || left.size + right.size != best.size) continue;
+            if (left.size == 0 || left.next == symbol::none) continue;
+            symbol& right = symbols[left.next];
+            // Symbols only grow or vanish, so an entry is current exactly when the sizes still add up.
+            if (left.size + right.size != best.size) continue;
             left.size = best.size;
             left.token = best.result;
             left.next = right.next;
@@ -83,7 +84,6 @@ private:
     struct entry {
         Key key{};
         std::uint32_t left = 0;
-        std::uint32_t right = 0;
         std::uint32_t size = 0;
         token_id result = no_token;
 

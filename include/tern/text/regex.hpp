@@ -96,15 +96,35 @@ public:
         pcre2_set_heap_limit_8(context_.get(), limits.memory_kib);
     }
 
+    /// Working memory of a match. One for each thread; reusing it saves an allocation for each text.
+    class scratch {
+    public:
+        explicit scratch(const regex& pattern)
+            : match_(pcre2_match_data_create_from_pattern_8(pattern.code_.get(), nullptr)) {
+            if (!match_) throw budget_error("no memory for a regular expression");
+        }
+
+    private:
+        friend class regex;
+        struct free_match {
+            void operator()(pcre2_match_data_8* p) const noexcept { pcre2_match_data_free_8(p); }
+        };
+        std::unique_ptr<pcre2_match_data_8, free_match> match_;
+    };
+
     /// Cuts a text at its matches: calls `take(part, matched)` for each match and each stretch between matches, in
     /// order, so that the parts joined are the text. Empty matches do not count. The text may hold any bytes: a run of
     /// bytes that are no UTF-8 is a part of its own, not matched, and matches do not look across it. Throws
     /// budget_error for a match that exceeds the limits.
     template <class Take>
     void split(std::string_view text, Take&& take) const {
-        const std::unique_ptr<pcre2_match_data_8, free_match> match(
-            pcre2_match_data_create_from_pattern_8(code_.get(), nullptr));
-        if (!match) throw budget_error("no memory for a regular expression");
+        scratch memory(*this);
+        split(text, memory, take);
+    }
+
+    /// The same, with memory made from this pattern.
+    template <class Take>
+    void split(std::string_view text, scratch& memory, Take&& take) const {
         for (std::size_t begin = 0; begin < text.size();) {
             const bool valid = next_utf8(text.substr(begin)).kind == utf8_kind::valid;
             std::size_t end = begin;
@@ -114,7 +134,7 @@ public:
                 end += step.size;
             }
             const std::string_view run = text.substr(begin, end - begin);
-            if (valid) split_valid(run, match.get(), take);
+            if (valid) split_valid(run, memory.match_.get(), take);
             else take(run, false);
             begin = end;
         }
@@ -127,10 +147,6 @@ private:
     struct free_context {
         void operator()(pcre2_match_context_8* p) const noexcept { pcre2_match_context_free_8(p); }
     };
-    struct free_match {
-        void operator()(pcre2_match_data_8* p) const noexcept { pcre2_match_data_free_8(p); }
-    };
-
     static std::string message(int error) {
         PCRE2_UCHAR8 text[256] = {};
         pcre2_get_error_message_8(error, text, sizeof text);

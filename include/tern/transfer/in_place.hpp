@@ -15,7 +15,8 @@ struct in_place {
 
     static task<void> move(transfer_request request) {
         throw config_error("its transfer is in_place and the placement asks for a move to " +
-                               to_string(request.on->memory().where()) + ": give it another transfer or place it as mapped",
+                               to_string(request.on->memory().where()) +
+                               ": give it another transfer or place it as mapped",
                            {.tensor = std::string(request.what)});
         co_return;
     }

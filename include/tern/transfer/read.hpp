@@ -12,10 +12,11 @@
 
 namespace tern::detail {
 
-/// Reads bytes [begin, begin + size) of what a request moves into host memory. Throws stopped_error when the request was
-/// stopped, and what the file throws.
+/// Reads bytes [begin, begin + size) of what a request moves into host memory. Throws stopped_error when the request
+/// was stopped, and what the file throws.
 inline void read_backing(const transfer_request& request, std::uint64_t begin, std::byte* into, std::size_t size) {
-    if (request.stop.stop_requested()) throw stopped_error("stopped while moving \"" + std::string(request.what) + "\"");
+    if (request.stop.stop_requested())
+        throw stopped_error("stopped while moving \"" + std::string(request.what) + "\"");
     if (size == 0) return;
     if (request.from.file != nullptr)
         read_exact(*request.from.file, request.from.offset + begin, {into, size});

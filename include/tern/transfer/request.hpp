@@ -34,11 +34,11 @@ struct transfer_request {
     std::byte* to = nullptr;
     bytes size{};
     device* on = nullptr;
-    arena* staging = nullptr;   ///< host memory for chunks on their way; needed when `on` is not a host device
+    arena* staging = nullptr; ///< host memory for chunks on their way; needed when `on` is not a host device
     run_loop* home = nullptr;
     std::stop_token stop{};
     arrival_listener* listener = nullptr;
-    std::string_view what{};    ///< the slice's name, for errors
+    std::string_view what{}; ///< the slice's name, for errors
 
     bool to_host() const noexcept { return on->memory().where().tier.reached_by == reach::host; }
 };

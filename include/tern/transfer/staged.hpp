@@ -19,8 +19,7 @@ namespace tern {
 /// effect within one chunk.
 ///
 ///     using weight = tern::tensor<tern::all_formats, tern::tiers<tern::vram, tern::pageable>, tern::staged<4_MiB, 2>>;
-template <bytes Chunk, std::size_t Depth>
-struct staged {
+template <bytes Chunk, std::size_t Depth> struct staged {
     static_assert(Chunk.count > 0, "tern: staged<chunk, depth> needs a chunk of at least one byte");
     static_assert(Depth > 0, "tern: staged<chunk, depth> needs a depth of at least 1");
 
@@ -50,9 +49,7 @@ struct staged {
                 detail::read_backing(request, i * Chunk.count, stage, size);
                 copies.spawn(copy_chunk(request, i, stage, size, mine));
             }
-        } catch (...) {
-            failure = std::current_exception();
-        }
+        } catch (...) { failure = std::current_exception(); }
         // The ring is in use until every copy has ended.
         co_await copies.join();
         if (failure) std::rethrow_exception(failure);
@@ -79,9 +76,7 @@ private:
             co_await copy(*request.on, *request.home, direction::to_device, request.to + chunk * Chunk.count, stage,
                           {size});
             detail::arrived(request, size);
-        } catch (...) {
-            failure = std::current_exception();
-        }
+        } catch (...) { failure = std::current_exception(); }
         done.set();
         if (failure) std::rethrow_exception(failure);
     }
