@@ -160,7 +160,7 @@ inline constexpr pre_tokenizer pre_tokenizers[] = {
     {"gpt-4o llama4 kanana2 talkie minimax-m2", {{{gpt4o_words}}}},
     {"granite-embed-multi-97m", {{{gpt4o_words}}}, true},
     // Digits are grouped only where the run ends a word.
-    {"tiny_aya cohere2moe", {{{R"((?<!\d)\d++(?![\p{L}\p{M}\p{Nl}\p{Pc}]))", cut_rule::thirds}, {gpt4o_words}}}},
+    {"tiny_aya cohere2moe", {{{R"((?<!\d)\d++(?![\p{L}\p{M}\p{N}\p{Pc}]))", cut_rule::thirds}, {gpt4o_words}}}},
     {"superbpe", {{{R"(\p{N}+)"}, {R"(\d+)", cut_rule::thirds}}}},
     {"kimi-k2", {{{kimi_words}}}},
     {"chameleon",
