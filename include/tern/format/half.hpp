@@ -46,11 +46,14 @@ struct unaligned {
 TERN_HOST_DEVICE constexpr float f16_to_f32(std::uint16_t half) noexcept {
     const std::uint32_t sign = (half & 0x8000u) << 16;
     const std::uint32_t magnitude = half & 0x7FFFu;
+    // Masks and no branches: loops over this become vector instructions.
     constexpr std::uint32_t rebias = 112u << 23;
-    const std::uint32_t normal = (magnitude << 13) + rebias + (magnitude >= 0x7C00u ? rebias : 0u);
+    const std::uint32_t is_denormal = 0u - static_cast<std::uint32_t>(magnitude < 0x0400u);
+    const std::uint32_t is_special = 0u - static_cast<std::uint32_t>(magnitude >= 0x7C00u);
+    const std::uint32_t normal = (magnitude << 13) + rebias + (rebias & is_special);
     // A denormal is a whole number of steps of 2^-24.
     const std::uint32_t denormal = detail::bits_of(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
-    return detail::float_of(sign | (magnitude < 0x0400u ? denormal : normal));
+    return detail::float_of(sign | (denormal & is_denormal) | (normal & ~is_denormal));
 }
 
 /// f32 to IEEE binary16, to nearest, ties to even. Above 65520 it is infinity; a NaN stays a NaN and becomes quiet.
