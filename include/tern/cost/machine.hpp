@@ -1,0 +1,49 @@
+// The machine as data: which memories there are and how much of each may be used.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tern/base/error.hpp>
+#include <tern/base/units.hpp>
+#include <tern/memory/tier.hpp>
+
+namespace tern {
+
+/// A memory and the bytes of it that a plan may use.
+struct memory_space {
+    location where{};
+    bytes budget{};
+};
+
+/// What a placement policy is told about the machine.
+///
+///     tern::machine m;
+///     m.memories = {{{tern::tier_of<tern::vram>}, 8_MiB}, {{tern::tier_of<tern::pageable>}, 1_GiB}};
+struct machine {
+    std::vector<memory_space> memories{};
+
+    /// The same machine with another budget for a tier of one device; the memory is added where it is not there.
+    template <tier Tier>
+    machine with_budget(bytes budget, int device = 0) const {
+        machine changed = *this;
+        const location where{tier_of<Tier>, device, 0};
+        for (memory_space& m : changed.memories) {
+            if (m.where != where) continue;
+            m.budget = budget;
+            return changed;
+        }
+        changed.memories.push_back({where, budget});
+        return changed;
+    }
+
+    /// The budget at a location; 0 where there is no such memory.
+    bytes budget_of(const location& where) const noexcept {
+        for (const memory_space& m : memories)
+            if (m.where == where) return m.budget;
+        return {};
+    }
+};
+
+} // namespace tern

@@ -1,0 +1,111 @@
+// The decoder of Gemma 3 (text): local and global layers, norms before and after each half, GeGLU.
+// Source: Gemma Team, "Gemma 3 Technical Report", 2025.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/model/decoder_frame.hpp>
+#include <tern/op/feed_forward.hpp>
+
+namespace tern {
+
+/// Every sixth layer (or the file's pattern) sees all keys and has the file's rope; the others see a window and turn
+/// by their own base without scaling. Norm weights are stored with one added to them already.
+template <weight_tensor Weight = any_weight>
+class gemma3 {
+public:
+    gemma3(weights<Weight>& from, decoder_config config) : config_(std::move(config)) {
+        const decoder_config& c = config_;
+        const detail::config_keys keys{from.file(), c.architecture};
+        pattern_ = keys.size_or("attention.sliding_window_pattern", 6);
+        if (pattern_ == 0) keys.refuse("has a sliding_window_pattern of 0");
+        local_rope_ = kernel::rope_frequencies_of(2 * c.rope.inv_freq.size(), keys.real_or("rope.freq_base_swa", 10000.0f));
+        embedding_ = from.matrix("token_embd.weight", c.vocabulary, c.width);
+        for (std::size_t i = 0; i < c.layers; ++i)
+            layers_.push_back(read_layer(from, "blk." + std::to_string(i) + ".", c));
+        norm_ = from.vector("output_norm.weight", c.width);
+        output_ = from.has("output.weight") ? from.matrix("output.weight", c.vocabulary, c.width) : embedding_;
+    }
+
+    const decoder_config& config() const noexcept { return config_; }
+
+    /// As decoder_frame::forward.
+    template <kv_cache Cache>
+    task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
+        cache.reserve(b);
+        const rope_table global = co_await rope_angles(ctx, b.positions, config_.rope);
+        const rope_table local = co_await rope_angles(ctx, b.positions, local_rope_);
+        activation x = co_await embed(ctx, embedding_, b.tokens, std::sqrt(static_cast<float>(config_.width)));
+        for (std::size_t i = 0; i < layers_.size(); ++i) {
+            const bool is_global = (i + 1) % pattern_ == 0;
+            layer_step<Cache> step{ctx, b, cache, i, is_global ? global : local};
+            x = co_await run_layer(step, layers_[i], std::move(x), is_global ? 0 : config_.window);
+        }
+        x = co_await select_rows(ctx, std::move(x), b.outputs);
+        x = co_await rms_norm(ctx, x, norm_, config_.norm_eps);
+        x = co_await linear(ctx, x, output_);
+        co_return co_await soft_cap(ctx, std::move(x), config_.logits_cap);
+    }
+
+private:
+    struct layer {
+        Weight attention_norm, q, k, v, q_norm, k_norm, o, attention_post_norm;
+        Weight ffn_norm, gate, up, down, ffn_post_norm;
+    };
+
+    static layer read_layer(weights<Weight>& from, const std::string& blk, const decoder_config& c) {
+        const std::size_t queries = c.heads * c.head_dim;
+        const std::size_t keys = c.kv_heads * c.head_dim;
+        return {.attention_norm = from.vector(blk + "attn_norm.weight", c.width),
+                .q = from.matrix(blk + "attn_q.weight", queries, c.width),
+                .k = from.matrix(blk + "attn_k.weight", keys, c.width),
+                .v = from.matrix(blk + "attn_v.weight", keys, c.width),
+                .q_norm = from.vector(blk + "attn_q_norm.weight", c.head_dim),
+                .k_norm = from.vector(blk + "attn_k_norm.weight", c.head_dim),
+                .o = from.matrix(blk + "attn_output.weight", c.width, queries),
+                .attention_post_norm = from.vector(blk + "post_attention_norm.weight", c.width),
+                .ffn_norm = from.vector(blk + "ffn_norm.weight", c.width),
+                .gate = from.matrix(blk + "ffn_gate.weight", c.hidden, c.width),
+                .up = from.matrix(blk + "ffn_up.weight", c.hidden, c.width),
+                .down = from.matrix(blk + "ffn_down.weight", c.width, c.hidden),
+                .ffn_post_norm = from.vector(blk + "post_ffw_norm.weight", c.width)};
+    }
+
+    template <kv_cache Cache>
+    task<activation> run_layer(layer_step<Cache> s, const layer& w, activation x, std::size_t window) const {
+        const float eps = config_.norm_eps;
+        constexpr auto pairing = kernel::rope_pairing::half_split;
+        attention_options how = full_attention(config_);
+        how.window = window;
+        activation h = co_await rms_norm(s.ctx, x, w.attention_norm, eps);
+        activation q = co_await linear(s.ctx, h, w.q);
+        activation k = co_await linear(s.ctx, h, w.k);
+        activation v = co_await linear(s.ctx, h, w.v);
+        q = co_await rms_norm(s.ctx, q, w.q_norm, eps);
+        k = co_await rms_norm(s.ctx, k, w.k_norm, eps);
+        q = co_await rope(s.ctx, std::move(q), s.angles, config_.head_dim, pairing);
+        k = co_await rope(s.ctx, std::move(k), s.angles, config_.head_dim, pairing);
+        h = co_await attention(s.ctx, std::move(q), std::move(k), std::move(v), s.tokens, s.cache, s.layer, how);
+        h = co_await linear(s.ctx, h, w.o);
+        h = co_await rms_norm(s.ctx, h, w.attention_post_norm, eps);
+        x = co_await add(s.ctx, std::move(x), h);
+        h = co_await rms_norm(s.ctx, x, w.ffn_norm, eps);
+        h = co_await geglu(s.ctx, h, w.gate, w.up);
+        h = co_await linear(s.ctx, h, w.down);
+        h = co_await rms_norm(s.ctx, h, w.ffn_post_norm, eps);
+        co_return co_await add(s.ctx, std::move(x), h);
+    }
+
+    decoder_config config_;
+    std::size_t pattern_ = 6;
+    kernel::rope_frequencies local_rope_;
+    Weight embedding_;
+    std::vector<layer> layers_;
+    Weight norm_;
+    Weight output_;
+};
+
+} // namespace tern

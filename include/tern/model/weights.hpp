@@ -1,0 +1,95 @@
+// From a model file to tensors: finds stored tensors by name, checks their shapes, and gives their slices to the
+// residency store. No weight is read.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <tern/file/checkpoint.hpp>
+#include <tern/format/formats.hpp>
+#include <tern/model/config.hpp>
+#include <tern/residency/store.hpp>
+#include <tern/tensor/tensor.hpp>
+#include <tern/transfer/staged.hpp>
+
+namespace tern {
+
+/// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte.
+using any_weight = tensor<all_formats, tiers<vram, pageable, mapped>, staged<bytes{1 << 20}, 2>>;
+
+/// Makes the tensors of one model. The file and the store must outlive them.
+///
+///     tern::weights<tern::any_weight> from(file, store);
+///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);
+template <weight_tensor Weight>
+class weights {
+public:
+    weights(const checkpoint& file, residency_store& store) : file_(file), store_(store) {}
+
+    const checkpoint& file() const noexcept { return file_; }
+    bool has(std::string_view name) const noexcept { return file_.find(name) != nullptr; }
+
+    /// A stored tensor of shape [rows, cols]. Throws parse_error with file and tensor where it is missing or of another
+    /// shape, unsupported_error where the weight's type does not list its format.
+    Weight matrix(const std::string& name, std::size_t rows, std::size_t cols) { return make(name, {rows, cols, 1}); }
+
+    /// A stored tensor of `size` numbers, as one row.
+    Weight vector(const std::string& name, std::size_t size) { return make(name, {1, size, 1}); }
+
+    /// The same, or an empty tensor where the file has none of this name.
+    Weight optional_vector(const std::string& name, std::size_t size) {
+        return has(name) ? vector(name, size) : Weight{};
+    }
+
+    /// A packed tensor of shape [experts, rows, cols]; each expert is a slice.
+    Weight experts(const std::string& name, std::size_t experts, std::size_t rows, std::size_t cols) {
+        return make(name, {rows, cols, experts});
+    }
+
+private:
+    Weight make(const std::string& name, const tensor_shape& shape) {
+        const stored_tensor& stored = file_.at(name);
+        const error_context where{.path = file_.path(), .tensor = name};
+        if (!fits(stored, shape)) throw parse_error("has shape " + shape_of(stored) + ", expected " + to_string(shape), where);
+        const std::size_t format = Weight::formats_type::index_of_name(stored.format);
+        if (format == Weight::formats_type::size)
+            throw unsupported_error("is stored as " + std::string(stored.format) +
+                                        ", which this decoder's weights do not list",
+                                    where);
+        const std::byte* memory = nullptr;
+        if constexpr (Weight::tiers_type::template contains<mapped>) memory = file_.mapped(stored).data();
+        const std::uint64_t size = stored.bytes / shape.experts;
+        slice_id first = 0;
+        for (std::size_t e = 0; e < shape.experts; ++e) {
+            const std::uint64_t begin = e * size;
+            const slice_id id = store_.add(shape.experts == 1 ? name : name + "[" + std::to_string(e) + "]",
+                                           {.file = &file_.source(stored.shard), .offset = stored.offset + begin,
+                                            .memory = memory != nullptr ? memory + begin : nullptr},
+                                           {size});
+            if (e == 0) first = id;
+        }
+        return Weight(store_, first, format, shape, name);
+    }
+
+    /// Leading dimensions of 1 do not count: a vector may be stored with or without one.
+    static bool fits(const stored_tensor& stored, const tensor_shape& shape) {
+        const std::uint64_t wanted[3] = {shape.experts, shape.rows, shape.cols};
+        std::uint64_t found[3] = {1, 1, 1};
+        if (stored.shape.size() > 3) return false;
+        for (std::size_t i = 0; i < stored.shape.size(); ++i)
+            found[3 - stored.shape.size() + i] = stored.shape[i];
+        return found[0] == wanted[0] && found[1] == wanted[1] && found[2] == wanted[2] && stored.bytes != 0;
+    }
+
+    static std::string shape_of(const stored_tensor& stored) {
+        std::string text;
+        for (const std::uint64_t n : stored.shape) text += (text.empty() ? "[" : ", ") + std::to_string(n);
+        return text.empty() ? "[]" : text + "]";
+    }
+
+    const checkpoint& file_;
+    residency_store& store_;
+};
+
+} // namespace tern

@@ -1,0 +1,44 @@
+// explain: a placement as a table that people read, before anything is loaded.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <tern/plan/placement.hpp>
+
+namespace tern {
+
+namespace detail {
+
+inline std::string padded(std::string_view text, std::size_t width) {
+    std::string out(text);
+    if (out.size() < width) out.append(width - out.size(), ' ');
+    return out;
+}
+
+} // namespace detail
+
+/// A line for each tensor (name, format, bytes, location, reason), then a line for each memory with its budget.
+///
+///     std::cout << tern::explain(plan, graph, machine);
+inline std::string explain(const placement& p, const graph& g, const machine& m) {
+    std::size_t longest = 6;
+    for (const planned_tensor& t : g.tensors) longest = t.name.size() > longest ? t.name.size() : longest;
+    std::string text = "policy " + std::string(p.policy) + "\n" + detail::padded("tensor", longest) +
+                       "  format  size        place     reason\n";
+    for (std::size_t i = 0; i < p.tensors.size(); ++i) {
+        const planned_tensor& t = g.tensors[i];
+        text += detail::padded(t.name, longest) + "  " + detail::padded(t.format, 6) + "  " +
+                detail::padded(to_string(t.size()), 10) + "  " + detail::padded(to_string(p.tensors[i].where), 8) + "  " +
+                p.tensors[i].reason + "\n";
+    }
+    for (const memory_space& memory : m.memories) {
+        text += to_string(memory.where) + ": " + to_string(p.bytes_at(g, memory.where)) + " of weights";
+        if (memory.budget != unlimited) text += ", budget " + to_string(memory.budget);
+        text += "\n";
+    }
+    return text + "activations: " + to_string(g.activation_peak) + " at most at once\n";
+}
+
+} // namespace tern
