@@ -67,4 +67,44 @@ inline std::vector<token_case> read_cases(const std::string& path) {
     return cases;
 }
 
+/// A small SentencePiece vocabulary: unknown, bos, eos, all bytes, then the given texts; earlier ones score higher.
+inline vocabulary small_sentencepiece(const std::vector<std::string>& texts, bool with_bytes = true) {
+    vocabulary v;
+    v.model = "llama";
+    const auto add = [&](std::string text, token_type type, float score) {
+        v.tokens.push_back(std::move(text));
+        v.types.push_back(static_cast<std::int32_t>(type));
+        v.scores.push_back(score);
+    };
+    add("<unk>", token_type::unknown, 0);
+    add("<s>", token_type::control, 0);
+    add("</s>", token_type::control, 0);
+    constexpr char hex[] = "0123456789ABCDEF";
+    for (int b = 0; with_bytes && b < 256; ++b) {
+        add(std::string("<0x") + hex[b / 16] + hex[b % 16] + ">", token_type::byte, 0);
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) add(texts[i], token_type::normal, -static_cast<float>(i));
+    v.special = {.bos = 1, .eos = 2, .unknown = 0};
+    return v;
+}
+
+/// The place of a text in a vocabulary.
+inline token_id id_of(const vocabulary& v, std::string_view text) {
+    for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+        if (v.tokens[i] == text) return static_cast<token_id>(i);
+    }
+    throw std::runtime_error("no token " + std::string(text));
+}
+
+/// What an error says, or nothing when none is thrown.
+template <class Error, class F>
+std::string message_of(F&& f) {
+    try {
+        f();
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
 } // namespace tern::test
