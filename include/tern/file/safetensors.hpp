@@ -138,8 +138,7 @@ inline std::vector<std::string> shard_names(const json_value& index, const std::
         for (const json_member& member : index.at("weight_map").object()) {
             const std::string& file = member.value.as_string();
             if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos)
-                throw parse_error("the shard name \"" + file + "\" is no plain file name",
-                                  {path, member.key, {}, {}});
+                throw parse_error("its shard has no plain file name: \"" + file + "\"", {path, member.key, {}, {}});
             names.push_back(file);
         }
     } catch (const parse_error& e) {
