@@ -15,7 +15,8 @@ rm -rf "$work"
 mkdir -p "$work"
 "$cmake" --install "$build" --prefix "$work/first" > /dev/null
 mv "$work/first" "$work/moved"
-if grep -rl -e "$work/first" -e "$source" "$work/moved/lib" --include='*.cmake'; then
+package=$(dirname "$(find "$work/moved" -name tern-config.cmake)")
+if grep -l -e "$work/first" -e "$source" "$package"/*.cmake; then
     echo "the package names the folder it was built in"
     exit 1
 fi
@@ -30,8 +31,8 @@ consume() { # name, options of cmake...
     fi
     "$work/$name/consumer"
 }
-consume bare -Dtern_DIR="$work/moved/lib/cmake/tern" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON \
+consume bare -Dtern_DIR="$package" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON \
     -DTERN_PCRE2_INCLUDE_DIR= -DTERN_PCRE2_LIBRARY= -DEXPECT_CUDA=OFF
-consume found -Dtern_DIR="$work/moved/lib/cmake/tern"
+consume found -Dtern_DIR="$package"
 consume subdirectory -DTERN_SOURCE="$source"
 echo "the package serves three consumers"
