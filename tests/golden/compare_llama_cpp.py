@@ -76,6 +76,7 @@ def dequantized(model, path):
 
 def prepare(model, path, exact, threads):
     data = dict(np.load(path)) if os.path.exists(path) else {}
+    before = len(data)
     if "tokens0" not in data:
         m = llama_cpp.Model(model, threads=threads)
         data["version"] = llama_cpp.version()
@@ -94,7 +95,8 @@ def prepare(model, path, exact, threads):
             for i in range(len(PROMPTS)):
                 data[f"exact{i}"] = m.logits(list(data[f"tokens{i}"][:-1]))[int(data[f"prompt{i}"]) - 1:]
             m.close()
-    np.savez(path, **data)
+    if len(data) != before:
+        np.savez(path, **data)
     return data
 
 
