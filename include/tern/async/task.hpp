@@ -2,7 +2,7 @@
 #pragma once
 
 #include <exception>
-#include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -54,8 +54,8 @@ public:
     task_promise() noexcept {}
     task_promise(const task_promise&) = delete;
     ~task_promise() {
-        if (state_ == task_state::value) std::destroy_at(&value_);
-        if (state_ == task_state::failed) std::destroy_at(&error_);
+        if (state_ == task_state::value) value_.~T();
+        if (state_ == task_state::failed) error_.~exception_ptr();
     }
 
     task<T> get_return_object() noexcept;
@@ -63,11 +63,11 @@ public:
     template <class U = T>
         requires std::constructible_from<T, U&&>
     void return_value(U&& value) {
-        std::construct_at(&value_, std::forward<U>(value));
+        ::new (static_cast<void*>(__builtin_addressof(value_))) T(std::forward<U>(value));
         state_ = task_state::value;
     }
     void unhandled_exception() noexcept {
-        std::construct_at(&error_, std::current_exception());
+        ::new (static_cast<void*>(&error_)) std::exception_ptr(std::current_exception());
         state_ = task_state::failed;
     }
 
@@ -90,7 +90,7 @@ class task_promise<T&> : public task_promise_base {
 public:
     task<T&> get_return_object() noexcept;
 
-    void return_value(T& value) noexcept { value_ = std::addressof(value); }
+    void return_value(T& value) noexcept { value_ = __builtin_addressof(value); }
     void return_value(const T&& value) = delete; // the referred object would end with the coroutine
     void unhandled_exception() noexcept { error_ = std::current_exception(); }
 
