@@ -31,7 +31,8 @@ bool says(std::string_view text, std::string_view part) {
 } // namespace
 
 TEST_CASE("base/json: values of every kind") {
-    const json_value root = parse_json(R"( { "a" : [ 1 , -2 , 3.5 , true , false , null , "x" , {} , [] ] , "" : 0 } )");
+    const json_value root =
+        parse_json(R"( { "a" : [ 1 , -2 , 3.5 , true , false , null , "x" , {} , [] ] , "" : 0 } )");
     const auto a = root.at("a").array();
     REQUIRE(a.size() == 9);
     CHECK(a[0].kind() == json_kind::uint64);

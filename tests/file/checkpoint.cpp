@@ -70,7 +70,8 @@ TEST_CASE("file/checkpoint: five faults, five errors with path, tensor and numbe
     const std::string what = message_of<parse_error>([&] { open_checkpoint(cut); });
     CHECK(contains(what, cut + ": tensor \"rare\": its data goes past the end of the file"));
     CHECK(contains(what, "(needed "));
-    const std::string type = folder.write("type", byte_builder{}.header(1, 0).tensor("t", {4}, 77, 0).pad().zeros(16).out);
+    const std::string type =
+        folder.write("type", byte_builder{}.header(1, 0).tensor("t", {4}, 77, 0).pad().zeros(16).out);
     CHECK(contains(message_of<parse_error>([&] { open_checkpoint(type); }), "tensor \"t\": its type id 77 is unknown"));
     CHECK_THROWS_AS(open_checkpoint(folder.path()), io_error);
 }
@@ -119,8 +120,16 @@ TEST_CASE("file/checkpoint: a model in memory needs no file") {
 
 TEST_CASE("file/checkpoint: an absent output tensor is told apart from one in the second shard") {
     const auto shard = [](int number, const char* name) {
-        return byte_builder{}.header(1, 2).key("split.no", gguf_value_type::uint16).number(static_cast<std::uint16_t>(number))
-            .key("split.count", gguf_value_type::uint16).number<std::uint16_t>(2).tensor(name, {8}, 0, 0).pad().zeros(32).out;
+        return byte_builder{}
+            .header(1, 2)
+            .key("split.no", gguf_value_type::uint16)
+            .number(static_cast<std::uint16_t>(number))
+            .key("split.count", gguf_value_type::uint16)
+            .number<std::uint16_t>(2)
+            .tensor(name, {8}, 0, 0)
+            .pad()
+            .zeros(32)
+            .out;
     };
     const auto open = [&](const char* second) {
         return open_gguf("m-00001-of-00002.gguf", {},
@@ -135,12 +144,24 @@ TEST_CASE("file/checkpoint: an absent output tensor is told apart from one in th
 }
 
 TEST_CASE("file/checkpoint: real files open, and their tensors fill them") {
-    const char* names[] = {"stories260K-f16", "stories260K-f32", "stories260K-q4_0", "stories260K-q8_0",
-                           "tinystories656K-bf16", "tinystories656K-f16", "tinystories656K-f32",
-                           "tinystories656K-iq4_nl", "tinystories656K-moe8x2-copies-f32",
-                           "tinystories656K-moe8x2-noisy-mxfp4", "tinystories656K-moe8x2-noisy-q4_0",
-                           "tinystories656K-moe8x2-noisy-q8_0", "tinystories656K-mxfp4", "tinystories656K-q4_0",
-                           "tinystories656K-q4_1", "tinystories656K-q5_0", "tinystories656K-q5_1", "tinystories656K-q8_0"};
+    const char* names[] = {"stories260K-f16",
+                           "stories260K-f32",
+                           "stories260K-q4_0",
+                           "stories260K-q8_0",
+                           "tinystories656K-bf16",
+                           "tinystories656K-f16",
+                           "tinystories656K-f32",
+                           "tinystories656K-iq4_nl",
+                           "tinystories656K-moe8x2-copies-f32",
+                           "tinystories656K-moe8x2-noisy-mxfp4",
+                           "tinystories656K-moe8x2-noisy-q4_0",
+                           "tinystories656K-moe8x2-noisy-q8_0",
+                           "tinystories656K-mxfp4",
+                           "tinystories656K-q4_0",
+                           "tinystories656K-q4_1",
+                           "tinystories656K-q5_0",
+                           "tinystories656K-q5_1",
+                           "tinystories656K-q8_0"};
     for (const std::string name : names) {
         const auto path = shared_file("gguf/" + name + ".gguf");
         if (!path) return;
@@ -162,8 +183,9 @@ TEST_CASE("file/checkpoint: real files open, and their tensors fill them") {
 }
 
 TEST_CASE("file/checkpoint: real vocabularies open") {
-    const std::pair<const char*, std::size_t> files[] = {{"deepseek-coder", 32256}, {"gpt-2", 50257}, {"gemma-4", 262144},
-                                                         {"llama-bpe", 128256},     {"llama-spm", 32000}, {"qwen2", 151936}};
+    const std::pair<const char*, std::size_t> files[] = {{"deepseek-coder", 32256}, {"gpt-2", 50257},
+                                                         {"gemma-4", 262144},       {"llama-bpe", 128256},
+                                                         {"llama-spm", 32000},      {"qwen2", 151936}};
     for (const auto& [name, tokens] : files) {
         const auto path = shared_file(std::string("vocab/ggml-vocab-") + name + ".gguf");
         if (!path) return;

@@ -143,7 +143,8 @@ TEST_CASE("file/gguf_reader: a source that is shorter than it says is an io_erro
 TEST_CASE("file/gguf_reader: magic, version, byte order") {
     CHECK(contains(refusal(std::string(40, 'x')), "no GGUF file"));
     const auto unsupported = [](std::string_view version) {
-        return message_of<unsupported_error>([&] { read(std::string("GGUF") + std::string(version) + std::string(16, '\0')); });
+        return message_of<unsupported_error>(
+            [&] { read(std::string("GGUF") + std::string(version) + std::string(16, '\0')); });
     };
     CHECK(contains(unsupported(std::string_view("\0\0\0\3", 4)), "big-endian file"));
     CHECK(contains(unsupported(std::string_view("\0\0\0\2", 4)), "big-endian file"));
@@ -217,7 +218,8 @@ TEST_CASE("file/gguf_reader: overlapping tensors are refused, gaps are not") {
 }
 
 TEST_CASE("file/gguf_reader: lengths that lie") {
-    CHECK(refuses(byte_builder{}.header(0, 1).number<std::uint64_t>(0xFFFFFFFFFFFF).raw("abcdabcd"), "longer than the rest"));
+    CHECK(refuses(byte_builder{}.header(0, 1).number<std::uint64_t>(0xFFFFFFFFFFFF).raw("abcdabcd"),
+                  "longer than the rest"));
     CHECK(refuses(byte_builder{}.header(0, 1).number<std::uint64_t>(70000).zeros(80000), "a length of 70000"));
     CHECK(refuses(byte_builder{}.header(1, 0).number<std::uint64_t>(70000).zeros(80000), "a length of 70000"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("", vt::uint8).number<std::uint8_t>(1), "key is empty"));
@@ -231,7 +233,8 @@ TEST_CASE("file/gguf_reader: lengths that lie") {
     for (int i = 0; i < 100000; ++i) nested.type(vt::array).number<std::uint64_t>(1);
     CHECK(refuses(nested, "nested more than 8 deep"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("k", static_cast<vt>(13)).zeros(8), "unknown type id 13"));
-    CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::array).number<std::uint32_t>(99).zeros(8), "unknown type id 99"));
+    CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::array).number<std::uint32_t>(99).zeros(8),
+                  "unknown type id 99"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::boolean).number<std::uint8_t>(2), "neither 0 nor 1"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::array).type(vt::boolean).number(1ull).raw("\7"), "neither"));
     CHECK(refuses(byte_builder{}.header(0, 2).key("k", vt::uint8).number<std::uint8_t>(1).key("k", vt::uint8)

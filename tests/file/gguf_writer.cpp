@@ -79,7 +79,10 @@ TEST_CASE("file/gguf_writer: declarations that cannot be are refused") {
     CHECK_THROWS_AS(writer.add("", {4}, "f32"), config_error);
     CHECK_THROWS_AS(writer.add("u", {4}, "f33"), config_error);
     CHECK_THROWS_AS(writer.add("u", {1, 1, 1, 1, 1}, "f32"), shape_error);
-    CHECK(contains(message_of<shape_error>([&] { writer.add("u", {4, 64}, "q4_k"); }), "tensor \"u\": its row length 64"));
+    CHECK(contains(message_of<shape_error>([&] {
+                       writer.add("u", {4, 64}, "q4_k");
+                   }),
+                   "tensor \"u\": its row length 64"));
     CHECK_THROWS_AS(writer.add("u", {1ull << 40, 1ull << 40}, "f32"), shape_error);
 }
 

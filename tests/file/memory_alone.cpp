@@ -68,7 +68,8 @@ TEST_CASE("file/memory: lengths that lie cost nearly nothing") {
     CHECK(cost_of_refusal(byte_builder{}.header(0, 1).number<std::uint64_t>(0xFFFFFFFFFFFF).out) < four_mib);
     CHECK(cost_of_refusal(byte_builder{}.header(~std::uint64_t{0}, ~std::uint64_t{0}).zeros(100).out) < four_mib);
     for (const vt element : {vt::uint8, vt::float64, vt::string, vt::array})
-        CHECK(cost_of_refusal(byte_builder{}.header(0, 1).key("k", vt::array).type(element).number(1ull << 58).zeros(64).out) <
+        CHECK(cost_of_refusal(
+                  byte_builder{}.header(0, 1).key("k", vt::array).type(element).number(1ull << 58).zeros(64).out) <
               four_mib);
     byte_builder nested;
     nested.header(0, 1).key("k", vt::array);

@@ -27,7 +27,8 @@ bool refuses(const std::string& bytes, std::string_view part) {
     return contains(what, part);
 }
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
     return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
@@ -98,7 +99,8 @@ TEST_CASE("file/safetensors: four faults, four errors") {
                   "its shape and dtype do not fit its data_offsets (needed 4000000 bytes, available 4 bytes)"));
     CHECK(refuses(file(entry("w", "F32", "[1]", "[4,0]"), 4), "its data begins at 4, after its end at 0"));
     CHECK(refuses(byte_builder{}.number(1ull << 63).raw("{}").out, "header length is 9223372036854775808"));
-    CHECK(refuses(file(entry("w", "U8", "[1]", "[0,1]") + "," + entry("w", "U8", "[1]", "[1,2]"), 2), "\"w\" is there twice"));
+    CHECK(refuses(file(entry("w", "U8", "[1]", "[0,1]") + "," + entry("w", "U8", "[1]", "[1,2]"), 2),
+                  "\"w\" is there twice"));
 }
 
 TEST_CASE("file/safetensors: lengths, numbers and kinds") {
@@ -134,7 +136,8 @@ TEST_CASE("file/safetensors: a sharded set by its index") {
     const auto open = [&](const std::string& index) {
         return open_memory{{{"dir/index.json", index}, {"dir/m-1.safetensors", one}, {"dir/m-2.safetensors", two}}};
     };
-    const std::string good = R"({"metadata":{"total_size":3},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}})";
+    const std::string good =
+        R"({"metadata":{"total_size":3},"weight_map":{"b":"m-2.safetensors","a":"m-1.safetensors"}})";
     const safetensors_set set = read_safetensors("dir/index.json", open(good));
     REQUIRE(set.shards.size() == 2);
     REQUIRE(set.tensors.size() == 2);
@@ -150,7 +153,8 @@ TEST_CASE("file/safetensors: a sharded set by its index") {
         return contains(what, part) && contains(what, "dir/");
     };
     for (const char* name : {"../x", "a/b", "/etc/passwd", "..", ".", "", "a\\\\b", "a\\u0000b"})
-        CHECK_MESSAGE(refuses_index("{\"weight_map\":{\"a\":\"" + std::string(name) + "\"}}", "no plain file name"), name);
+        CHECK_MESSAGE(refuses_index("{\"weight_map\":{\"a\":\"" + std::string(name) + "\"}}", "no plain file name"),
+                      name);
     CHECK(refuses_index(R"({"weight_map":{"a":"m-2.safetensors"}})", "tensor \"a\": is not in its shard"));
     CHECK(refuses_index(R"({"weight_map":{}})", "lists no tensors"));
     CHECK(refuses_index(R"({"weight_map":{"a":1}})", "expected a string"));
@@ -163,5 +167,6 @@ TEST_CASE("file/safetensors: a sharded set by its index") {
         CHECK(e.path() == "dir/m-3.safetensors");
     }
     const open_memory twice{{{"i", R"({"weight_map":{"a":"x","b":"y"}})"}, {"x", one}, {"y", one}}};
-    CHECK(contains(message_of<parse_error>([&] { read_safetensors("i", twice); }), "tensor \"a\": is listed twice, first in x"));
+    CHECK(contains(message_of<parse_error>([&] { read_safetensors("i", twice); }),
+                   "tensor \"a\": is listed twice, first in x"));
 }

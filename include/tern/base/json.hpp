@@ -47,7 +47,8 @@ private:
         if (!accept(c)) fail(at_ == text_.size() ? "the text ends early" : what);
     }
     void skip_space() noexcept {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
+        while (at_ < text_.size() &&
+               (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
             ++at_;
     }
 

@@ -58,7 +58,8 @@ public:
     bool as_bool() const { return get<bool>("a boolean"); }
     std::uint64_t as_uint64() const { return get<std::uint64_t>("an integer from 0 to 2^64-1"); }
     std::int64_t as_int64() const {
-        if (const auto* n = std::get_if<std::uint64_t>(&data_); n && *n >> 63 == 0) return static_cast<std::int64_t>(*n);
+        if (const auto* n = std::get_if<std::uint64_t>(&data_); n && *n >> 63 == 0)
+            return static_cast<std::int64_t>(*n);
         return get<std::int64_t>("an integer from -2^63 to 2^63-1");
     }
     /// Any number; an integer is rounded to the nearest double.

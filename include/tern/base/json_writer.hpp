@@ -83,7 +83,8 @@ private:
         return *this;
     }
     json_writer& end(char last) {
-        if (open_.empty() || open_.back() != last || keyed_) throw config_error("a JSON array or object ends elsewhere");
+        if (open_.empty() || open_.back() != last || keyed_)
+            throw config_error("a JSON array or object ends elsewhere");
         open_.pop_back();
         text_ += last;
         comma_ = true;

@@ -80,7 +80,8 @@ public:
     std::size_t shard_count() const noexcept { return shards_.size(); }
     /// Where the bytes of a shard come from; throws shape_error where there is no such shard.
     byte_source& source(std::uint32_t shard) const {
-        if (shard >= shards_.size()) throw shape_error("there is no shard " + std::to_string(shard), {path(), {}, {}, {}});
+        if (shard >= shards_.size())
+            throw shape_error("there is no shard " + std::to_string(shard), {path(), {}, {}, {}});
         return *shards_[shard];
     }
 
@@ -106,7 +107,8 @@ public:
     /// Reads a tensor into memory of exactly its size. Throws shape_error on another size, io_error.
     void read(const stored_tensor& tensor, std::span<std::byte> into) const {
         if (into.size() != tensor.bytes)
-            throw shape_error("is read into memory of another size", {path_of(tensor), tensor.name, tensor.bytes, into.size()});
+            throw shape_error("is read into memory of another size",
+                              {path_of(tensor), tensor.name, tensor.bytes, into.size()});
         if (!into.empty()) read_exact(source(tensor.shard), tensor.offset, into);
     }
 
@@ -159,7 +161,8 @@ checkpoint open_checkpoint(const std::string& path, Open open = {}) {
     std::byte first[8] = {};
     {
         const auto source = open(path);
-        read_exact(*source, 0, std::span(first).first(static_cast<std::size_t>(std::min<std::uint64_t>(8, source->size()))));
+        read_exact(*source, 0,
+                   std::span(first).first(static_cast<std::size_t>(std::min<std::uint64_t>(8, source->size()))));
     }
     if (std::memcmp(first, "GGUF", 4) == 0) return open_gguf(path, {}, std::move(open));
     if (detail::is_safetensors(first) || first[0] == std::byte{'{'}) return open_safetensors(path, std::move(open));

@@ -122,7 +122,8 @@ public:
                               {sink_.path(), std::string(name), {}, {}});
         const std::uint64_t room = infos_[next_].bytes - filled_;
         if (data.size() > room)
-            throw shape_error("gets more data than its shape has", {sink_.path(), std::string(name), data.size(), room});
+            throw shape_error("gets more data than its shape has",
+                              {sink_.path(), std::string(name), data.size(), room});
         sink_.write(data);
         filled_ += data.size();
         if (filled_ == infos_[next_].bytes) close_tensor();
@@ -153,7 +154,9 @@ private:
         return i;
     }
     void require_open(const std::string& what) const {
-        if (begun_) throw config_error("\"" + what + "\" is declared after the first data was written", {sink_.path(), {}, {}, {}});
+        if (begun_)
+            throw config_error("\"" + what + "\" is declared after the first data was written",
+                               {sink_.path(), {}, {}, {}});
     }
     void declare(std::string key, gguf_value value) {
         require_open(key);

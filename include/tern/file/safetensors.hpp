@@ -104,7 +104,8 @@ inline void place_safetensors(std::vector<stored_tensor>& tensors, std::uint64_t
     const std::uint64_t available = file_size - data_begin;
     std::uint64_t covered = 0;
     for (stored_tensor& tensor : tensors) {
-        if (tensor.offset < covered) throw parse_error("its data overlaps that of another tensor", {path, tensor.name, {}, {}});
+        if (tensor.offset < covered)
+            throw parse_error("its data overlaps that of another tensor", {path, tensor.name, {}, {}});
         if (tensor.offset > covered)
             throw parse_error("there is a gap of " + std::to_string(tensor.offset - covered) + " bytes before its data",
                               {path, tensor.name, {}, {}});
@@ -137,7 +138,8 @@ inline std::vector<std::string> shard_names(const json_value& index, const std::
     try {
         for (const json_member& member : index.at("weight_map").object()) {
             const std::string& file = member.value.as_string();
-            if (file.empty() || file == "." || file == ".." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos)
+            if (file.empty() || file == "." || file == ".." ||
+                file.find_first_of(std::string_view("/\\\0", 3)) != file.npos)
                 throw parse_error("its shard has no plain file name: \"" + file + "\"", {path, member.key, {}, {}});
             names.push_back(file);
         }

@@ -30,7 +30,7 @@ public:
 
     /// Length in bytes.
     virtual std::uint64_t size() const = 0;
-    /// Reads at most `into.size()` bytes at `offset`; returns how many, which may be fewer. 0 means the end was reached.
+    /// Reads at most `into.size()` bytes at `offset`; returns how many, which may be fewer. 0 means the end.
     virtual std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) = 0;
     /// Name for messages; for a file, its path.
     virtual const std::string& path() const noexcept = 0;
@@ -88,7 +88,8 @@ private:
     std::string name_;
 };
 
-/// A regular file, open for reading (not named file_handle: the C library has that name). Reads carry their offset, so threads may share one. Move-only.
+/// A regular file, open for reading. Reads carry their offset, so threads may share one. Move-only. It is not named
+/// file_handle because the C library has that name.
 ///
 ///     tern::file_source file("model.gguf");
 class file_source final : public byte_source {

@@ -40,7 +40,8 @@ public:
             throw io_error("is too large to map", {source.path(), {}, size, std::numeric_limits<std::size_t>::max()});
         struct stat status {};
         if (::fstat(source.descriptor(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) < size)
-            throw io_error("was shortened since it was opened", {source.path(), {}, size, static_cast<std::uint64_t>(status.st_size)});
+            throw io_error("was shortened since it was opened",
+                           {source.path(), {}, size, static_cast<std::uint64_t>(status.st_size)});
         void* at = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_PRIVATE, source.descriptor(), 0);
         if (at == MAP_FAILED)
             throw io_error(std::string("cannot map: ") + std::strerror(errno), {source.path(), {}, size, {}});
