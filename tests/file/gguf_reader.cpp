@@ -142,7 +142,7 @@ TEST_CASE("file/gguf_reader: a source that is shorter than it says is an io_erro
 
 TEST_CASE("file/gguf_reader: magic, version, byte order") {
     CHECK(contains(refusal(std::string(40, 'x')), "no GGUF file"));
-    const auto unsupported = [](std::string_view version) {
+    const auto unsupported = [](std::string_view four) {
         return message_of<unsupported_error>(
             [&] { read(std::string("GGUF") + std::string(version) + std::string(16, '\0')); });
     };
