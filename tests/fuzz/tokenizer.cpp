@@ -1,6 +1,6 @@
-// Any bytes as a vocabulary and a text. First byte: what the rest means. Odd: a text for a small complete vocabulary, which
-// must come back unchanged. Even: lines that describe a vocabulary, and a text after an empty line; making it may throw a
-// tern::error, nothing else.
+// Any bytes as a vocabulary and a text; the first byte says what the rest means. Odd: a text for a small complete
+// vocabulary, which must come back unchanged. Even: lines that describe a vocabulary, and a text behind an empty line;
+// making it may throw a tern::error, nothing else.
 
 #include <cstddef>
 #include <cstdint>

@@ -22,7 +22,7 @@ vocabulary words() {
     return v;
 }
 
-TEST_CASE("text/tokenizer: add_bos false gives none, true gives one, absent stays absent and the family's rule applies") {
+TEST_CASE("text/tokenizer: add_bos false gives none, true gives one, absent stays absent under the family's rule") {
     vocabulary v = words();
     const token_id a = id_of(v, "\u2581a");
     v.add_bos = false;
@@ -76,6 +76,9 @@ TEST_CASE("text/tokenizer: special tokens are kept whole when asked for, user-de
     const ids parsed = t.encode("<s>a <box>b</s>", {.add_special = false, .parse_special = true});
     CHECK(t.decode(parsed, {.special = true}) == "<s>a <box>b</s>");
     CHECK(t.decode(parsed) == "a <box>b");
+    const ids unknown = t.encode("a<unk>a", {.add_special = false, .parse_special = true});
+    CHECK(unknown == ids{a, 0, id_of(v, "a")});
+    CHECK(t.decode(unknown, {.special = true}) == "a<unk>a");
 }
 
 TEST_CASE("text/tokenizer: empty texts, NUL bytes and invalid UTF-8 come back as they were") {

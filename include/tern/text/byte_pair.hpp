@@ -173,7 +173,9 @@ private:
 
     /// Cuts a piece by the steps from `step` on, and encodes what comes out.
     void split(std::string_view text, std::size_t step, session& run, std::vector<token_id>& out) const {
-        if (step == patterns_.size()) return rules_->plain ? encode_plain(text, run, out) : encode_bytes(text, run, out);
+        if (step == patterns_.size()) {
+            return rules_->plain ? encode_plain(text, run, out) : encode_bytes(text, run, out);
+        }
         const bool thirds = rules_->steps[step].cut == cut_rule::thirds;
         patterns_[step].split(text, run.matches[step], [&](std::string_view part, bool matched) {
             if (matched && thirds) split_thirds(part, step + 1, run, out);
@@ -251,8 +253,8 @@ private:
         for (const char c : replacement_character) {
             const token_id byte = bytes_[static_cast<unsigned char>(c)];
             if (byte == no_token) {
-                throw unsupported_error("the vocabulary has no token for a byte of the text, no unknown token, and none "
-                                        "to write U+FFFD with");
+                throw unsupported_error("the vocabulary has no token for a byte of the text, no unknown token, and "
+                                        "none to write U+FFFD with");
             }
             out.push_back(byte);
         }

@@ -58,12 +58,14 @@ inline constexpr std::string_view youtu_words =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// The script Han, spelt out since versions of PCRE2 differ on \p{Han}; and the classes of upper and lower letters, which
-// share marks and letters without case, without Han: PCRE2 cannot subtract, so they are written as what they leave out.
-#define TERN_HAN                                                                                                       \
-    R"(\x{2e80}-\x{2e99}\x{2e9b}-\x{2ef3}\x{2f00}-\x{2fd5}\x{3005}\x{3007}\x{3021}-\x{3029}\x{3038}-\x{303b})"             \
-    R"(\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{fa6d}\x{fa70}-\x{fad9}\x{16fe2}\x{16fe3}\x{16ff0}\x{16ff1})"       \
-    R"(\x{20000}-\x{2a6df}\x{2a700}-\x{2ebe0}\x{2f800}-\x{2fa1d}\x{30000}-\x{323af})"
+// The script Han, spelt out since versions of PCRE2 differ on \p{Han}; and the classes of upper and lower letters,
+// which share marks and letters without case, without Han: PCRE2 cannot subtract, so they are written as what they
+// leave out.
+#define TERN_HAN                                                                                       \
+    R"(\x{2e80}-\x{2e99}\x{2e9b}-\x{2ef3}\x{2f00}-\x{2fd5}\x{3005}\x{3007}\x{3021}-\x{3029})"          \
+    R"(\x{3038}-\x{303b}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{fa6d}\x{fa70}-\x{fad9})"        \
+    R"(\x{16fe2}\x{16fe3}\x{16ff0}\x{16ff1}\x{20000}-\x{2a6df}\x{2a700}-\x{2ebe0})"                   \
+    R"(\x{2f800}-\x{2fa1d}\x{30000}-\x{323af})"
 #define TERN_UPPER R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C})" TERN_HAN "]"
 #define TERN_LOWER R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C})" TERN_HAN "]"
 inline constexpr std::string_view kimi_words =

@@ -71,11 +71,11 @@ inline std::string exact_spaces(std::string_view pattern) {
 
 } // namespace detail
 
-/// A compiled pattern, immutable: any thread may use it. Syntax: PCRE2 with Unicode classes, \s is White_Space, $ is the
-/// very end of the text.
+/// A compiled pattern, immutable: any thread may use it. Syntax: PCRE2 with Unicode classes, \s is White_Space, $ is
+/// the very end of the text.
 ///
 ///     tern::regex words(R"(\p{L}+)");
-///     words.split("two words", [](std::string_view part, bool matched) { ... });   // "two", " " (not matched), "words"
+///     words.split("a b", [](std::string_view part, bool matched) { ... });   // "a", then " " (no match), then "b"
 class regex {
 public:
     /// Throws config_error that says what is wrong with the pattern, and where.
@@ -87,8 +87,8 @@ public:
                                     PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &error,
                                     &offset, nullptr));
         if (!code_) {
-            throw config_error("the pattern \"" + pattern_ + "\" is wrong near byte " + std::to_string(offset) + " of \"" +
-                               exact + "\": " + message(error));
+            throw config_error("the pattern \"" + pattern_ + "\" is wrong near byte " + std::to_string(offset) +
+                               " of \"" + exact + "\": " + message(error));
         }
         context_.reset(pcre2_match_context_create_8(nullptr));
         if (!context_) throw budget_error("no memory for a regular expression");
@@ -162,8 +162,8 @@ private:
                               PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, context_.get());
             if (found == PCRE2_ERROR_NOMATCH) break;
             if (found < 0) {
-                throw budget_error("the pattern \"" + pattern_ + "\" gave up on a text of " + std::to_string(text.size()) +
-                                   " bytes (" + message(found) + "): cut the text");
+                throw budget_error("the pattern \"" + pattern_ + "\" gave up on a text of " +
+                                   std::to_string(text.size()) + " bytes (" + message(found) + "): cut the text");
             }
             const PCRE2_SIZE* span = pcre2_get_ovector_pointer_8(match);
             // \K can move a match's start about; such a pattern cuts nothing.

@@ -29,7 +29,8 @@ public:
             if (v.tokens[i].empty() || v.tokens[i].size() > max_special_token_bytes) continue;
             if (type == token_type::user_defined || (control && special)) entries_.push_back({v.tokens[i], id});
         }
-        std::stable_sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) { return a.text < b.text; });
+        std::stable_sort(entries_.begin(), entries_.end(),
+                         [](const entry& a, const entry& b) { return a.text < b.text; });
         for (std::size_t first = 0; first < entries_.size();) {
             std::size_t last = first;
             while (last < entries_.size() && entries_[last].text[0] == entries_[first].text[0]) ++last;

@@ -67,12 +67,14 @@ public:
         std::vector<token_id> out;
         if (options.add_special && adds_bos()) out.push_back(*v.special.bos);
         const detail::special_matcher& matcher = options.parse_special ? state_->all : state_->plain;
+        bool at_start = true;
         for (std::size_t at = 0; at < text.size();) {
             const auto found = matcher.find(text, at);
             state_->encoder->encode(text.substr(at, found.token == no_token ? text.npos : found.begin - at),
-                                    adds_space_prefix(), out);
+                                    at_start && adds_space_prefix(), out);
             if (found.token == no_token) break;
             out.push_back(found.token);
+            at_start = begins_anew(type_of(v, found.token));
             at = found.begin + v.tokens[static_cast<std::size_t>(found.token)].size();
         }
         if (options.add_special && adds_eos()) out.push_back(*v.special.eos);
@@ -80,7 +82,7 @@ public:
     }
 
     /// The text of tokens, as bytes. It undoes encode: the space that encode imagines in front of a text, and behind a
-    /// token that was kept whole, is taken away again. Throws shape_error for an id outside the vocabulary.
+    /// control or user-defined token, is taken away again. Throws shape_error for an id outside the vocabulary.
     std::string decode(std::span<const token_id> ids, decode_options options = {}) const {
         std::string text;
         bool at_start = true;
@@ -97,8 +99,8 @@ public:
         return std::string_view(state_->pieces).substr(state_->offsets[i], state_->offsets[i + 1] - state_->offsets[i]);
     }
 
-    /// What decode appends for a token. `at_start` says whether the token begins a text or follows one that was kept
-    /// whole, and is updated.
+    /// What decode appends for a token. `at_start` says whether the token begins a text or follows a control or
+    /// user-defined one, and is updated.
     std::string_view next_piece(token_id id, bool& at_start, decode_options options = {}) const {
         std::string_view text = piece(id);
         const token_type type = type_of(vocab(), id);
@@ -106,7 +108,7 @@ public:
         if (at_start && adds_space_prefix() && type == token_type::normal && text.substr(0, 1) == " ") {
             text.remove_prefix(1);
         }
-        at_start = type == token_type::control || type == token_type::user_defined;
+        at_start = begins_anew(type);
         return special && !options.special ? std::string_view() : text;
     }
 
@@ -142,7 +144,8 @@ public:
     std::string describe() const {
         const vocabulary& v = vocab();
         const auto rule = [&](std::string_view name, std::optional<bool> flag, bool value) {
-            return ", " + std::string(name) + (value ? " true" : " false") + (flag ? " (file)" : " (absent; the family's rule)");
+            return ", " + std::string(name) + (value ? " true" : " false") +
+                   (flag ? " (file)" : " (absent; the family's rule)");
         };
         return v.model + (v.pre.empty() ? std::string() : "/" + v.pre) + ", " + std::to_string(size()) + " tokens" +
                rule("add_bos", v.add_bos, adds_bos()) + rule("add_eos", v.add_eos, adds_eos()) +
@@ -153,6 +156,11 @@ private:
     friend tokenizer make_tokenizer(vocabulary v);
 
     explicit tokenizer(std::shared_ptr<const detail::tokenizer_state> state) : state_(std::move(state)) {}
+
+    /// True for a token behind which a text begins anew. Not for the unknown token: it also stands inside words.
+    static bool begins_anew(token_type type) noexcept {
+        return type == token_type::control || type == token_type::user_defined;
+    }
 
     void check(token_id id) const {
         if (id >= 0 && static_cast<std::size_t>(id) < size()) return;
@@ -172,11 +180,11 @@ inline encoder_factory find_family(const std::string& model) {
         return [](const vocabulary& v) -> std::unique_ptr<text_encoder> { return std::make_unique<sentencepiece>(v); };
     }
     if (model == "gpt2" || model == "gemma4") {
-        throw unsupported_error("the tokenizer \"" + model + "\" is a byte-pair one: include tern/text/byte_pair.hpp in "
-                                "one source file (it needs PCRE2, on Debian libpcre2-dev, and -lpcre2-8)");
+        throw unsupported_error("the tokenizer \"" + model +
+                                "\" is a byte-pair one: include tern/text/byte_pair.hpp in one source file (it needs PCRE2, on Debian libpcre2-dev, and -lpcre2-8)");
     }
-    throw unsupported_error("the tokenizer \"" + model + "\" is not known; there are llama, gpt2 and gemma4, and those "
-                            "given to add_tokenizer_family");
+    throw unsupported_error("the tokenizer \"" + model +
+                            "\" is not known; there are llama, gpt2 and gemma4, and those given to add_tokenizer_family");
 }
 
 } // namespace detail

@@ -126,8 +126,8 @@ inline void validate(const vocabulary& v) {
     }
     const auto check_role = [&](std::string_view name, std::optional<token_id> id) {
         if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < count)) return;
-        throw parse_error("the " + std::string(name) + " token is " + std::to_string(*id) + ", and the vocabulary ends at " +
-                          std::to_string(count - 1));
+        throw parse_error("the " + std::string(name) + " token is " + std::to_string(*id) +
+                          ", and the vocabulary ends at " + std::to_string(count - 1));
     };
     check_role("bos", v.special.bos);
     check_role("eos", v.special.eos);
