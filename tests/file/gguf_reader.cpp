@@ -144,7 +144,7 @@ TEST_CASE("file/gguf_reader: magic, version, byte order") {
     CHECK(contains(refusal(std::string(40, 'x')), "no GGUF file"));
     const auto unsupported = [](std::string_view four) {
         return message_of<unsupported_error>(
-            [&] { read(std::string("GGUF") + std::string(version) + std::string(16, '\0')); });
+            [&] { read(std::string("GGUF") + std::string(four) + std::string(16, '\0')); });
     };
     CHECK(contains(unsupported(std::string_view("\0\0\0\3", 4)), "big-endian file"));
     CHECK(contains(unsupported(std::string_view("\0\0\0\2", 4)), "big-endian file"));
