@@ -102,46 +102,90 @@ template <std::size_t Rows>
 
 } // namespace detail
 
+/// How linear_avx2 cuts its work for a format.
+template <format F>
+struct linear_tiles {
+    static constexpr std::size_t stretch_blocks = F::block_size < 512 ? 512 / F::block_size : 1;
+    static constexpr std::size_t stretch = stretch_blocks * F::block_size; // columns decoded at a time
+    static constexpr std::size_t most_rows = stretch <= 1024 ? 8 : 1;      // rows decoded at a time
+    static constexpr std::size_t few_tokens = 32;   // up to here the weights are read once, row after row
+    static constexpr std::size_t token_block = stretch <= 1024 ? 48 : 3; // above, this many are packed and stay in cache
+
+    /// How many of `left` rows to take together.
+    static constexpr std::size_t take(std::size_t left) {
+        if (left >= most_rows) return most_rows;
+        return left >= 4 && most_rows >= 4 ? 4 : 1;
+    }
+};
+
+namespace detail {
+
+/// Rows r .. r + rows - 1 times `tokens` tokens over the stretch that begins with block b; x is the tokens' first number
+/// in it, y their first result.
+template <format F>
+[[gnu::target("avx2,fma,f16c")]] void multiply_stretch(const linear::args& a, std::size_t r, std::size_t rows, std::size_t b,
+                                                       const float* x, std::size_t x_stride, std::size_t tokens, float* y) {
+    using tiles = linear_tiles<F>;
+    const std::size_t blocks = a.cols / F::block_size;
+    const std::size_t count = blocks - b < tiles::stretch_blocks ? blocks - b : tiles::stretch_blocks;
+    const std::size_t cols = count * F::block_size;
+    alignas(32) float buffer[tiles::most_rows * tiles::stretch];
+    const float* w = buffer;
+    std::size_t w_stride = tiles::stretch;
+    if (std::is_same_v<F, f32> && tokens <= 3) { // a copy pays only where it is read again
+        w = reinterpret_cast<const float*>(a.weights) + r * a.cols + b;
+        w_stride = a.cols;
+    } else {
+        const auto* first = reinterpret_cast<const typename F::block*>(a.weights) + r * blocks + b;
+        for (std::size_t i = 0; i < rows; ++i) avx2_decoder<F>::run(first + i * blocks, count, buffer + i * tiles::stretch);
+    }
+    if (rows == 1) multiply_all<1>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
+    else multiply_all<4>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
+}
+
+/// Rows begin .. end - 1 times tokens t .. t + tokens - 1, at most a token block. Their stretch is copied together first:
+/// rows of activations a power of two apart would push each other out of the cache.
+template <format F>
+[[gnu::noinline, gnu::target("avx2,fma,f16c")]] void multiply_block(const linear::args& a, std::size_t begin, std::size_t end,
+                                                                    std::size_t t, std::size_t tokens) {
+    using tiles = linear_tiles<F>;
+    const std::size_t blocks = a.cols / F::block_size;
+    alignas(32) float packed[tiles::token_block * tiles::stretch];
+    for (std::size_t b = 0; b < blocks; b += tiles::stretch_blocks) {
+        const std::size_t count = blocks - b < tiles::stretch_blocks ? blocks - b : tiles::stretch_blocks;
+        for (std::size_t i = 0; i < tokens; ++i)
+            __builtin_memcpy(packed + i * tiles::stretch, a.x + (t + i) * a.x_stride + b * F::block_size,
+                             count * F::block_size * sizeof(float));
+        for (std::size_t r = begin; r < end; r += tiles::take(end - r))
+            multiply_stretch<F>(a, r, tiles::take(end - r), b, packed, tiles::stretch, tokens, a.y + t * a.y_stride + r);
+    }
+}
+
+} // namespace detail
+
 /// The sum over the columns is taken in stretches of about 512: within one, eight chains of fused additions; the
 /// stretches are added up in order. That order depends on the format alone, not on tokens, rows or how they are split.
 /// Activations stay f32. Error: at most about 1e-6 of the sum of |w x|.
 template <format F>
 [[gnu::target("avx2,fma,f16c")]] void linear_avx2(const linear::args& a, std::size_t begin, std::size_t end) {
-    constexpr std::size_t stretch_blocks = F::block_size < 512 ? 512 / F::block_size : 1;
-    constexpr std::size_t stretch = stretch_blocks * F::block_size;
-    constexpr std::size_t most = stretch <= 1024 ? 8 : 1; // rows in the buffer
-    constexpr bool plain = std::is_same_v<F, f32>;
-    if (a.tokens == 0) return;
-
+    using tiles = linear_tiles<F>;
     const std::size_t blocks = a.cols / F::block_size;
-    const auto* all = reinterpret_cast<const typename F::block*>(a.weights);
-    const bool in_place = plain && a.tokens <= 3; // a copy pays where it is read again
-    alignas(32) float buffer[most * stretch];
-    for (std::size_t r = begin; r < end;) {
-        const std::size_t left = end - r;
-        const std::size_t rows = left < most ? (left >= 4 && most >= 4 ? 4 : 1) : most;
-        for (std::size_t b = 0; b < blocks || b == 0; b += stretch_blocks) {
-            const std::size_t count = blocks - b < stretch_blocks ? blocks - b : stretch_blocks;
-            const float* w = buffer;
-            std::size_t w_stride = stretch;
-            if (in_place) {
-                w = reinterpret_cast<const float*>(a.weights) + r * a.cols + b;
-                w_stride = a.cols;
-            } else {
-                for (std::size_t i = 0; i < rows; ++i)
-                    avx2_decoder<F>::run(all + (r + i) * blocks + b, count, buffer + i * stretch);
-            }
-            const float* x = a.x + b * F::block_size;
-            if (rows == 1)
-                detail::multiply_all<1>(w, w_stride, 1, x, a.x_stride, a.tokens, count * F::block_size, a.y + r, a.y_stride, b == 0);
-            else
-                detail::multiply_all<4>(w, w_stride, rows, x, a.x_stride, a.tokens, count * F::block_size, a.y + r, a.y_stride, b == 0);
+    if (a.tokens <= tiles::few_tokens) {
+        for (std::size_t r = begin; a.tokens != 0 && r < end; r += tiles::take(end - r))
+            for (std::size_t b = 0; b < blocks; b += tiles::stretch_blocks)
+                detail::multiply_stretch<F>(a, r, tiles::take(end - r), b, a.x + b * F::block_size, a.x_stride, a.tokens, a.y + r);
+    } else {
+        for (std::size_t t = 0; t < a.tokens; t += tiles::token_block) {
+            const std::size_t left = a.tokens - t;
+            detail::multiply_block<F>(a, begin, end, t, left < tiles::token_block ? left : tiles::token_block);
         }
-        if (a.bias)
-            for (std::size_t t = 0; t < a.tokens; ++t)
-                for (std::size_t i = 0; i < rows; ++i) a.y[t * a.y_stride + r + i] += a.bias[r + i];
-        r += rows;
     }
+    if (a.bias == nullptr && blocks != 0) return;
+    for (std::size_t t = 0; t < a.tokens; ++t)
+        for (std::size_t r = begin; r < end; ++r) {
+            float& y = a.y[t * a.y_stride + r];
+            y = (blocks != 0 ? y : 0.0f) + (a.bias ? a.bias[r] : 0.0f); // a row of no columns is the bias alone
+        }
 }
 
 } // namespace tern::kernel::cpu
