@@ -181,10 +181,12 @@ inline encoder_factory find_family(const std::string& model) {
     }
     if (model == "gpt2" || model == "gemma4") {
         throw unsupported_error("the tokenizer \"" + model +
-                                "\" is a byte-pair one: include tern/text/byte_pair.hpp in one source file (it needs PCRE2, on Debian libpcre2-dev, and -lpcre2-8)");
+                                "\" is a byte-pair one: include tern/text/byte_pair.hpp in one source file (it needs "
+                                "PCRE2, on Debian libpcre2-dev, and -lpcre2-8)");
     }
     throw unsupported_error("the tokenizer \"" + model +
-                            "\" is not known; there are llama, gpt2 and gemma4, and those given to add_tokenizer_family");
+                            "\" is not known; there are llama, gpt2 and gemma4, and those given to "
+                            "add_tokenizer_family");
 }
 
 } // namespace detail
