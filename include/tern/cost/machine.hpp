@@ -25,8 +25,7 @@ struct machine {
     std::vector<memory_space> memories{};
 
     /// The same machine with another budget for a tier of one device; the memory is added where it is not there.
-    template <tier Tier>
-    machine with_budget(bytes budget, int device = 0) const {
+    template <tier Tier> machine with_budget(bytes budget, int device = 0) const {
         machine changed = *this;
         const location where{tier_of<Tier>, device, 0};
         for (memory_space& m : changed.memories) {

@@ -21,21 +21,21 @@ namespace tern {
 struct decoder_config {
     std::string architecture{};
     std::size_t layers = 0;
-    std::size_t width = 0;          ///< of the residual stream
-    std::size_t hidden = 0;         ///< of the dense feed-forward layers
+    std::size_t width = 0;  ///< of the residual stream
+    std::size_t hidden = 0; ///< of the dense feed-forward layers
     std::size_t heads = 0;
     std::size_t kv_heads = 0;
     std::size_t head_dim = 0;
-    std::size_t context = 0;        ///< that the model was trained for
+    std::size_t context = 0; ///< that the model was trained for
     std::size_t vocabulary = 0;
     float norm_eps = 0;
     kernel::rope_frequencies rope{};
-    std::size_t experts = 0;        ///< 0: a dense model
+    std::size_t experts = 0; ///< 0: a dense model
     std::size_t experts_used = 0;
     std::size_t expert_hidden = 0;
     bool normalise_experts = true;
     float expert_scale = 1;
-    std::size_t window = 0;         ///< of sliding attention; 0: none
+    std::size_t window = 0; ///< of sliding attention; 0: none
     float attention_cap = 0;
     float logits_cap = 0;
 
@@ -99,7 +99,8 @@ inline kernel::rope_frequencies read_rope(const config_keys& keys, std::size_t h
     if (kind == "linear") return kernel::rope_frequencies_of(dims, base, kernel::linear_rope{.factor = factor});
     if (kind == "yarn") {
         kernel::yarn_rope yarn{.factor = factor,
-                               .original_context = static_cast<double>(keys.size("rope.scaling.original_context_length"))};
+                               .original_context =
+                                   static_cast<double>(keys.size("rope.scaling.original_context_length"))};
         yarn.beta_fast = keys.real_or("rope.scaling.yarn_beta_fast", 32.0f);
         yarn.beta_slow = keys.real_or("rope.scaling.yarn_beta_slow", 1.0f);
         yarn.magnitude = keys.real_or("rope.scaling.attn_factor", 0.0f);

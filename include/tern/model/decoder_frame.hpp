@@ -17,8 +17,7 @@
 namespace tern {
 
 /// What the operators of one layer need beside its weights.
-template <kv_cache Cache>
-struct layer_step {
+template <kv_cache Cache> struct layer_step {
     context& ctx;
     const batch& tokens;
     Cache& cache;
@@ -41,8 +40,7 @@ inline attention_options full_attention(const decoder_config& c) {
 ///     template <kv_cache Cache> task<activation> run_layer(layer_step<Cache>, const Layer&, activation x) const;
 ///
 /// The output matrix is the embedding where the file has no "output.weight" in any of its shards.
-template <class Derived, weight_tensor Weight, class Layer>
-class decoder_frame {
+template <class Derived, weight_tensor Weight, class Layer> class decoder_frame {
 public:
     /// Finds the weights; throws as weights<Weight> does. `from`'s file and store must outlive the decoder.
     decoder_frame(weights<Weight>& from, decoder_config config) : config_(std::move(config)) {
@@ -58,8 +56,7 @@ public:
 
     /// The logits [b.outputs.size(), vocabulary] of the rows that the batch wants. Prefill and decode are this call.
     /// When it throws, the cache holds the batch's tokens without meaning: truncate its sequences.
-    template <kv_cache Cache>
-    task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
+    template <kv_cache Cache> task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
         cache.reserve(b);
         const rope_table angles = co_await rope_angles(ctx, b.positions, config_.rope);
         activation x = co_await embed(ctx, embedding_, b.tokens);

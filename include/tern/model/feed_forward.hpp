@@ -11,15 +11,15 @@
 namespace tern {
 
 /// Either the three dense weights or the experts; the others are empty.
-template <weight_tensor Weight>
-struct feed_forward_weights {
+template <weight_tensor Weight> struct feed_forward_weights {
     Weight gate{}, up{}, down{};
     expert_weights<Weight> experts{};
 };
 
 /// The weights of layer `prefix`.
 template <weight_tensor Weight>
-feed_forward_weights<Weight> read_feed_forward(weights<Weight>& from, const std::string& prefix, const decoder_config& c) {
+feed_forward_weights<Weight> read_feed_forward(weights<Weight>& from, const std::string& prefix,
+                                               const decoder_config& c) {
     feed_forward_weights<Weight> w;
     if (c.experts == 0) {
         w.gate = from.matrix(prefix + "ffn_gate.weight", c.hidden, c.width);

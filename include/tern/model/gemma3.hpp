@@ -14,15 +14,15 @@ namespace tern {
 
 /// Every sixth layer (or the file's pattern) sees all keys and has the file's rope; the others see a window and turn
 /// by their own base without scaling. Norm weights are stored with one added to them already.
-template <weight_tensor Weight = any_weight>
-class gemma3 {
+template <weight_tensor Weight = any_weight> class gemma3 {
 public:
     gemma3(weights<Weight>& from, decoder_config config) : config_(std::move(config)) {
         const decoder_config& c = config_;
         const detail::config_keys keys{from.file(), c.architecture};
         pattern_ = keys.size_or("attention.sliding_window_pattern", 6);
         if (pattern_ == 0) keys.refuse("has a sliding_window_pattern of 0");
-        local_rope_ = kernel::rope_frequencies_of(2 * c.rope.inv_freq.size(), keys.real_or("rope.freq_base_swa", 10000.0f));
+        local_rope_ =
+            kernel::rope_frequencies_of(2 * c.rope.inv_freq.size(), keys.real_or("rope.freq_base_swa", 10000.0f));
         embedding_ = from.matrix("token_embd.weight", c.vocabulary, c.width);
         for (std::size_t i = 0; i < c.layers; ++i)
             layers_.push_back(read_layer(from, "blk." + std::to_string(i) + ".", c));
@@ -33,8 +33,7 @@ public:
     const decoder_config& config() const noexcept { return config_; }
 
     /// As decoder_frame::forward.
-    template <kv_cache Cache>
-    task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
+    template <kv_cache Cache> task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
         cache.reserve(b);
         const rope_table global = co_await rope_angles(ctx, b.positions, config_.rope);
         const rope_table local = co_await rope_angles(ctx, b.positions, local_rope_);

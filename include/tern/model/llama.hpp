@@ -10,8 +10,7 @@
 
 namespace tern {
 
-template <weight_tensor Weight>
-struct llama_layer {
+template <weight_tensor Weight> struct llama_layer {
     Weight attention_norm, q, k, v, o, ffn_norm;
     feed_forward_weights<Weight> ffn;
 };

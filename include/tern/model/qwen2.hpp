@@ -10,8 +10,7 @@
 
 namespace tern {
 
-template <weight_tensor Weight>
-struct qwen2_layer {
+template <weight_tensor Weight> struct qwen2_layer {
     Weight attention_norm, q, k, v, q_bias, k_bias, v_bias, o, ffn_norm;
     feed_forward_weights<Weight> ffn;
 };

@@ -10,8 +10,7 @@
 
 namespace tern {
 
-template <weight_tensor Weight>
-struct qwen3_layer {
+template <weight_tensor Weight> struct qwen3_layer {
     Weight attention_norm, q, k, v, q_norm, k_norm, o, ffn_norm;
     feed_forward_weights<Weight> ffn;
 };
@@ -59,7 +58,6 @@ public:
 };
 
 /// The same layers; its files hold experts in place of the dense feed-forward.
-template <weight_tensor Weight = any_weight>
-using qwen3moe = qwen3<Weight>;
+template <weight_tensor Weight = any_weight> using qwen3moe = qwen3<Weight>;
 
 } // namespace tern

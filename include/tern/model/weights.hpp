@@ -22,8 +22,7 @@ using any_weight = tensor<all_formats, tiers<vram, pageable, mapped>, staged<byt
 ///
 ///     tern::weights<tern::any_weight> from(file, store);
 ///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);
-template <weight_tensor Weight>
-class weights {
+template <weight_tensor Weight> class weights {
 public:
     weights(const checkpoint& file, residency_store& store) : file_(file), store_(store) {}
 
@@ -51,12 +50,12 @@ private:
     Weight make(const std::string& name, const tensor_shape& shape) {
         const stored_tensor& stored = file_.at(name);
         const error_context where{.path = file_.path(), .tensor = name};
-        if (!fits(stored, shape)) throw parse_error("has shape " + shape_of(stored) + ", expected " + to_string(shape), where);
+        if (!fits(stored, shape))
+            throw parse_error("has shape " + shape_of(stored) + ", expected " + to_string(shape), where);
         const std::size_t format = Weight::formats_type::index_of_name(stored.format);
         if (format == Weight::formats_type::size)
-            throw unsupported_error("is stored as " + std::string(stored.format) +
-                                        ", which this decoder's weights do not list",
-                                    where);
+            throw unsupported_error(
+                "is stored as " + std::string(stored.format) + ", which this decoder's weights do not list", where);
         const std::byte* memory = nullptr;
         if constexpr (Weight::tiers_type::template contains<mapped>) memory = file_.mapped(stored).data();
         const std::uint64_t size = stored.bytes / shape.experts;
@@ -64,7 +63,8 @@ private:
         for (std::size_t e = 0; e < shape.experts; ++e) {
             const std::uint64_t begin = e * size;
             const slice_id id = store_.add(shape.experts == 1 ? name : name + "[" + std::to_string(e) + "]",
-                                           {.file = &file_.source(stored.shard), .offset = stored.offset + begin,
+                                           {.file = &file_.source(stored.shard),
+                                            .offset = stored.offset + begin,
                                             .memory = memory != nullptr ? memory + begin : nullptr},
                                            {size});
             if (e == 0) first = id;
@@ -77,8 +77,7 @@ private:
         const std::uint64_t wanted[3] = {shape.experts, shape.rows, shape.cols};
         std::uint64_t found[3] = {1, 1, 1};
         if (stored.shape.size() > 3) return false;
-        for (std::size_t i = 0; i < stored.shape.size(); ++i)
-            found[3 - stored.shape.size() + i] = stored.shape[i];
+        for (std::size_t i = 0; i < stored.shape.size(); ++i) found[3 - stored.shape.size() + i] = stored.shape[i];
         return found[0] == wanted[0] && found[1] == wanted[1] && found[2] == wanted[2] && stored.bytes != 0;
     }
 

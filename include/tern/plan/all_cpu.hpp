@@ -14,7 +14,8 @@ struct all_cpu {
 
     placement place(const graph& g, const machine&) const {
         placement p{name, {}};
-        for (const planned_tensor& t : g.tensors) p.tensors.push_back({{host_tier(t)}, "the policy computes on the host"});
+        for (const planned_tensor& t : g.tensors)
+            p.tensors.push_back({{host_tier(t)}, "the policy computes on the host"});
         return p;
     }
 

@@ -31,9 +31,9 @@ inline bytes bytes_to_load(const placement& p, const graph& g) {
     return sum;
 }
 
-/// Places every slice, in the order of the graph. Throws what a transfer throws; copies that arrived before stay placed.
-/// A stop takes effect within one chunk. `devices`, the graph, the placement and the listener must live until it
-/// completes.
+/// Places every slice, in the order of the graph. Throws what a transfer throws; copies that arrived before stay
+/// placed. A stop takes effect within one chunk. `devices`, the graph, the placement and the listener must live until
+/// it completes.
 ///
 ///     loop.run(tern::apply(plan, graph, store, devices, stop, &progress));
 inline task<void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
@@ -44,8 +44,10 @@ inline task<void> apply(const placement& p, const graph& g, residency_store& sto
         device& on = detail::device_at(devices, where, t.name);
         for (std::size_t e = 0; e < t.shape.experts; ++e) {
             const slice_id slice = t.first + static_cast<slice_id>(e);
-            if (where.tier == tier_of<mapped>) store.assign(slice, on);
-            else co_await store.place(slice, on, t.move, stop, listener);
+            if (where.tier == tier_of<mapped>)
+                store.assign(slice, on);
+            else
+                co_await store.place(slice, on, t.move, stop, listener);
         }
     }
 }

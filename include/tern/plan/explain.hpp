@@ -30,8 +30,8 @@ inline std::string explain(const placement& p, const graph& g, const machine& m)
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
         text += detail::padded(t.name, longest) + "  " + detail::padded(t.format, 6) + "  " +
-                detail::padded(to_string(t.size()), 10) + "  " + detail::padded(to_string(p.tensors[i].where), 8) + "  " +
-                p.tensors[i].reason + "\n";
+                detail::padded(to_string(t.size()), 10) + "  " + detail::padded(to_string(p.tensors[i].where), 8) +
+                "  " + p.tensors[i].reason + "\n";
     }
     for (const memory_space& memory : m.memories) {
         text += to_string(memory.where) + ": " + to_string(p.bytes_at(g, memory.where)) + " of weights";

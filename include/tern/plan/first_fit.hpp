@@ -1,4 +1,5 @@
-// first_fit: fusion groups go into a device's memory in the order of the graph while they fit; the rest stays on the host.
+// first_fit: fusion groups go into a device's memory in the order of the graph while they fit; the rest stays on the
+// host.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,9 @@
 
 namespace tern {
 
-/// The plainest split over two memories. Keeps `headroom` of the budget free for activations (0: a quarter more than the
-/// recorded peak, which covers rounding). A table that is only looked up by token stays on the host, because reading one
-/// row there costs nothing.
+/// The plainest split over two memories. Keeps `headroom` of the budget free for activations (0: a quarter more than
+/// the recorded peak, which covers rounding). A table that is only looked up by token stays on the host, because
+/// reading one row there costs nothing.
 ///
 ///     auto plan = tern::first_fit{}.place(graph, machine.with_budget<tern::vram>(8_MiB));
 struct first_fit {
@@ -26,7 +27,8 @@ struct first_fit {
     placement place(const graph& g, const machine& m) const {
         placement p = all_cpu{rest}.place(g, m);
         p.policy = name;
-        const bytes reserved = headroom.count != 0 ? headroom : bytes{g.activation_peak.count + g.activation_peak.count / 4};
+        const bytes reserved =
+            headroom.count != 0 ? headroom : bytes{g.activation_peak.count + g.activation_peak.count / 4};
         const bytes budget = m.budget_of(into);
         bytes left = budget > reserved ? budget - reserved : bytes{};
         std::vector<bool> seen(g.tensors.size());
@@ -47,9 +49,10 @@ struct first_fit {
             if (fits) left -= size;
             for (const std::size_t t : group) {
                 if (fits) p.tensors[t].where = into;
-                p.tensors[t].reason = fits      ? "fits into what was left of " + to_string(into)
-                                      : movable ? "its group needs " + to_string(size) + ", " + to_string(left) + " left"
-                                                : "its type does not allow " + to_string(into);
+                p.tensors[t].reason = fits ? "fits into what was left of " + to_string(into)
+                                      : movable
+                                          ? "its group needs " + to_string(size) + ", " + to_string(left) + " left"
+                                          : "its type does not allow " + to_string(into);
             }
         }
         return p;

@@ -40,7 +40,8 @@ struct placement {
 ///     struct everything_mapped {
 ///         static constexpr std::string_view name = "everything_mapped";
 ///         tern::placement place(const tern::graph& g, const tern::machine&) const {
-///             return {name, std::vector<tern::placed_tensor>(g.tensors.size(), {{tern::tier_of<tern::mapped>}, "mine"})};
+///             return {name, std::vector<tern::placed_tensor>(g.tensors.size(), {{tern::tier_of<tern::mapped>},
+///             "mine"})};
 ///         }
 ///     };
 template <class P>

@@ -1,0 +1,38 @@
+// Opens the decoder that a model file asks for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <tern/model/decoder.hpp>
+#include <tern/model/gemma3.hpp>
+#include <tern/model/llama.hpp>
+#include <tern/model/qwen2.hpp>
+#include <tern/model/qwen3.hpp>
+#include <tern/model/weights.hpp>
+
+namespace tern {
+
+/// The decoder that a GGUF file's "general.architecture" names. No weight is read. Throws unsupported_error with the
+/// known names for another architecture, and what read_config and weights throw.
+///
+///     std::unique_ptr<tern::decoder> model = tern::open_decoder(file, store);
+inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, residency_store& store) {
+    decoder_config config = read_config(file);
+    weights<any_weight> from(file, store);
+    const std::string name = config.architecture;
+    const auto make = [&]<class D>(std::type_identity<D>) -> std::unique_ptr<decoder> {
+        return std::make_unique<decoder_of<D>>(D(from, std::move(config)));
+    };
+    if (name == "llama") return make(std::type_identity<llama<>>{});
+    if (name == "qwen2") return make(std::type_identity<qwen2<>>{});
+    if (name == "qwen3" || name == "qwen3moe") return make(std::type_identity<qwen3<>>{});
+    if (name == "gemma3") return make(std::type_identity<gemma3<>>{});
+    throw unsupported_error("there is no decoder for the architecture \"" + name +
+                                "\": known are llama, qwen2, qwen3, qwen3moe and gemma3",
+                            {.path = file.path()});
+}
+
+} // namespace tern
