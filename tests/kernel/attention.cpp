@@ -48,8 +48,9 @@ TEST_CASE("kernel/attention: nothing to see gives 0, and unused slots have no ef
     CHECK(one({-inf, -inf}, {1, 2}, 1) == 0);
     CHECK(one({}, {}, 3) == 0);
     CHECK(one({0, 0, not_a_number}, {1, 3, not_a_number}, 1) == 2);
-    CHECK(one({not_a_number, not_a_number, 0, not_a_number}, {not_a_number, inf, 5, not_a_number}, 2, 1) == 5); // before the window, too
-    CHECK(std::isnan(one({0, not_a_number}, {1, 3}, 1)));                   // a NaN that is seen is not hidden
+    CHECK(one({not_a_number, not_a_number, 0, not_a_number}, {not_a_number, inf, 5, not_a_number}, 2, 1) ==
+          5);                                             // before the window, too
+    CHECK(std::isnan(one({0, not_a_number}, {1, 3}, 1))); // a NaN that is seen is not hidden
 }
 
 TEST_CASE("kernel/attention: a window counts the token itself") {
@@ -102,8 +103,9 @@ TEST_CASE("kernel/attention: pages, batches and splits change no bit; sequences 
         const auto first = pages_of(0, size), second = pages_of(1, size);
         const sequence_pages sequences[] = {{first.data(), first.size()}, {second.data(), second.size()}};
         std::vector<float> out(tokens * heads * dim), single(heads * dim), split(out);
-        attention::args args{q.data(), heads * dim, tokens, heads, kv_heads, dim, 0.4f, 5.0f, 20, sinks.data(), sequences,
-                             sequence_of.data(), positions.data(), out.data(), heads * dim};
+        attention::args args{
+            q.data(),  heads * dim,        tokens,           heads,      kv_heads,   dim, 0.4f, 5.0f, 20, sinks.data(),
+            sequences, sequence_of.data(), positions.data(), out.data(), heads * dim};
         run<attention>(args);
         if (expected.empty()) expected = out;
         CHECK(out == expected);
@@ -112,8 +114,8 @@ TEST_CASE("kernel/attention: pages, batches and splits change no bit; sequences 
             attention::reference<kernel::no_format>(args, item - 1, item);
         CHECK(split == expected);
         for (std::size_t t = 0; t < tokens; ++t) { // decoding: one token at a time
-            run<attention>({q.data() + t * heads * dim, 0, 1, heads, kv_heads, dim, 0.4f, 5.0f, 20, sinks.data(), sequences,
-                            &sequence_of[t], &positions[t], single.data(), 0});
+            run<attention>({q.data() + t * heads * dim, 0, 1, heads, kv_heads, dim, 0.4f, 5.0f, 20, sinks.data(),
+                            sequences, &sequence_of[t], &positions[t], single.data(), 0});
             for (std::size_t i = 0; i < heads * dim; ++i) CHECK(single[i] == expected[t * heads * dim + i]);
         }
     }
@@ -126,7 +128,8 @@ TEST_CASE("kernel/attention: heads share key heads, and a head may be longer tha
     const kv_page page{k.data(), v.data(), 2}; // two keys of one key head
     const sequence_pages sequence{&page, 1};
     const std::int32_t position = 1, sequence_of = 0;
-    run<attention>({q.data(), 2 * dim, 1, 2, 1, dim, 1, 0, 0, nullptr, &sequence, &sequence_of, &position, out.data(), 2 * dim});
+    run<attention>(
+        {q.data(), 2 * dim, 1, 2, 1, dim, 1, 0, 0, nullptr, &sequence, &sequence_of, &position, out.data(), 2 * dim});
     for (std::size_t i = 0; i < dim; ++i) {
         CHECK(out[i] == static_cast<float>(i) + 150);
         CHECK(out[dim + i] == out[i]);

@@ -56,7 +56,8 @@ TEST_CASE("kernel/rope: a part of the head, several heads, in place, split anywh
             }
         // A turn keeps the length.
         double before = 0, after = 0;
-        for (std::size_t i = 13; i < 25; ++i) before += double(x[i]) * double(x[i]), after += double(y[i]) * double(y[i]);
+        for (std::size_t i = 13; i < 25; ++i)
+            before += double(x[i]) * double(x[i]), after += double(y[i]) * double(y[i]);
         CHECK(after == doctest::Approx(before));
         CHECK(y[13] != x[13]);
     }

@@ -21,10 +21,10 @@ TEST_CASE("kernel/rope_scaling: llama3 keeps high frequencies, divides low ones,
     const auto plain = rope_frequencies_of(128, 500000);
     const auto f = rope_frequencies_of(128, 500000, llama3_rope{8, 1, 4, 8192});
     CHECK(f.inv_freq[0] == 1);
-    CHECK(f.inv_freq[28] == plain.inv_freq[28]);                           // 4.2 turns
-    CHECK(f.inv_freq[63] == doctest::Approx(plain.inv_freq[63] / 8));      // 0.003 turns
-    CHECK(f.inv_freq[35] == doctest::Approx(plain.inv_freq[35] / 8));      // 0.998 turns
-    const double turns = 8192 * plain.inv_freq[30] / 6.283185307179586;    // 2.8
+    CHECK(f.inv_freq[28] == plain.inv_freq[28]);                        // 4.2 turns
+    CHECK(f.inv_freq[63] == doctest::Approx(plain.inv_freq[63] / 8));   // 0.003 turns
+    CHECK(f.inv_freq[35] == doctest::Approx(plain.inv_freq[35] / 8));   // 0.998 turns
+    const double turns = 8192 * plain.inv_freq[30] / 6.283185307179586; // 2.8
     const double keep = (turns - 1) / 3;
     CHECK(keep > 0.5);
     CHECK(keep < 0.7);

@@ -19,8 +19,8 @@ struct choice {
     std::vector<float> weights;
 };
 
-choice choose(const std::vector<float>& logits, std::size_t k, router_softmax softmax, bool normalise = false, float scale = 1,
-              router_gate gate = router_gate::softmax, const float* bias = nullptr) {
+choice choose(const std::vector<float>& logits, std::size_t k, router_softmax softmax, bool normalise = false,
+              float scale = 1, router_gate gate = router_gate::softmax, const float* bias = nullptr) {
     choice out{std::vector<std::int32_t>(k, -7), std::vector<float>(k, -7)};
     run<route>({logits.data(), logits.size(), 1, logits.size(), k, softmax, normalise, scale, out.ids.data(),
                 out.weights.data(), gate, bias});
@@ -49,7 +49,8 @@ TEST_CASE("kernel/router: the softmax before or after the choice") {
     const auto after = choose({2, 1, 0}, 2, router_softmax::after_top_k);
     CHECK(after.weights[0] == doctest::Approx(0.7311).epsilon(1e-4));
     CHECK(after.weights[1] == doctest::Approx(0.2689).epsilon(1e-4));
-    CHECK(choose({2, 1, 0}, 2, router_softmax::before_top_k, true, 2).weights[0] == doctest::Approx(2 * 0.7311).epsilon(1e-4));
+    CHECK(choose({2, 1, 0}, 2, router_softmax::before_top_k, true, 2).weights[0] ==
+          doctest::Approx(2 * 0.7311).epsilon(1e-4));
 }
 
 TEST_CASE("kernel/router: NaN comes last and never out of range") {
@@ -69,7 +70,8 @@ TEST_CASE("kernel/router: sigmoid gates and a bias that counts for the choice on
     CHECK(plain.ids == std::vector<std::int32_t>{1, 0});
     CHECK(plain.weights[0] == doctest::Approx(0.6)); // .75 and .5, normalised
     const float bias[] = {0, 0, 1};
-    const auto biased = choose({0, std::log(3.0f), 0}, 2, router_softmax::before_top_k, false, 1, router_gate::sigmoid, bias);
+    const auto biased =
+        choose({0, std::log(3.0f), 0}, 2, router_softmax::before_top_k, false, 1, router_gate::sigmoid, bias);
     CHECK(biased.ids == std::vector<std::int32_t>{2, 1});
     CHECK(biased.weights[0] == doctest::Approx(0.5));
     CHECK(biased.weights[1] == doctest::Approx(0.75));
@@ -81,7 +83,8 @@ TEST_CASE("kernel/router: group, gather and combine bring every row to its exper
     const auto logits = from(tokens * experts, -2, 2), x = from(tokens * cols, -1, 1);
     std::vector<std::int32_t> ids(pairs), offsets(experts + 1), order(pairs), row_of(pairs);
     std::vector<float> weights(pairs), rows(pairs * cols), out(tokens * cols);
-    run<route>({logits.data(), experts, tokens, experts, k, router_softmax::after_top_k, false, 1, ids.data(), weights.data()});
+    run<route>({logits.data(), experts, tokens, experts, k, router_softmax::after_top_k, false, 1, ids.data(),
+                weights.data()});
     run<kernel::group_by_expert>({ids.data(), pairs, experts, offsets.data(), order.data(), row_of.data()});
     CHECK(offsets[0] == 0);
     CHECK(offsets[experts] == static_cast<std::int32_t>(pairs));
@@ -90,7 +93,8 @@ TEST_CASE("kernel/router: group, gather and combine bring every row to its exper
             const auto pair = static_cast<std::size_t>(order[static_cast<std::size_t>(row)]);
             CHECK(ids[pair] == static_cast<std::int32_t>(e));
             CHECK(row_of[pair] == row);
-            if (row > offsets[e]) CHECK(order[static_cast<std::size_t>(row) - 1] < order[static_cast<std::size_t>(row)]);
+            if (row > offsets[e])
+                CHECK(order[static_cast<std::size_t>(row) - 1] < order[static_cast<std::size_t>(row)]);
         }
     run<kernel::gather_rows>({x.data(), cols, cols, order.data(), k, pairs, rows.data(), cols});
     run<kernel::combine>({rows.data(), cols, tokens, k, cols, row_of.data(), weights.data(), out.data(), cols});

@@ -91,10 +91,10 @@ TEST_CASE("kernel/sample: equal logits are cut in order of id") {
 
 TEST_CASE("kernel/sample: the penalty divides positive logits, multiplies negative ones, once, within its window") {
     const sampling how{.repetition_penalty = 2, .penalty_window = 3};
-    CHECK(greedy({5, 4}, {0}, how) == 1);              // 2.5 against 4
-    CHECK(greedy({5, 2}, {0, 0, 0}, how) == 0);        // once, 2.5 and not 0.6
-    CHECK(greedy({-1, -1.5f}, {0}, how) == 1);         // -2 against -1.5
-    CHECK(greedy({5, 4, 0}, {0, 2, 2, 2}, how) == 0);  // beyond the window
+    CHECK(greedy({5, 4}, {0}, how) == 1);             // 2.5 against 4
+    CHECK(greedy({5, 2}, {0, 0, 0}, how) == 0);       // once, 2.5 and not 0.6
+    CHECK(greedy({-1, -1.5f}, {0}, how) == 1);        // -2 against -1.5
+    CHECK(greedy({5, 4, 0}, {0, 2, 2, 2}, how) == 0); // beyond the window
     CHECK_THROWS_AS(greedy({5, 4}, {2}, how), tern::shape_error);
     CHECK_THROWS_AS(greedy({5, 4}, {-1}, how), tern::shape_error);
     sampler next{how}; // nothing is left over from one call to the next

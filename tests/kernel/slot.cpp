@@ -18,9 +18,15 @@ void constant(const kernel::linear::args& a, std::size_t begin, std::size_t end)
 }
 
 static_assert(kernel::kernel_operator<kernel::linear>);
-struct nameless { struct args {}; static std::size_t items(const args&) { return 0; } };
+struct nameless {
+    struct args {};
+    static std::size_t items(const args&) { return 0; }
+};
 static_assert(!kernel::kernel_operator<nameless>);
-struct uncounted { struct args {}; static constexpr std::string_view name = "uncounted"; };
+struct uncounted {
+    struct args {};
+    static constexpr std::string_view name = "uncounted";
+};
 static_assert(!kernel::kernel_operator<uncounted>);
 
 } // namespace

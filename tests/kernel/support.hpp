@@ -15,7 +15,9 @@ namespace tern::test {
 struct halves {
     static constexpr std::string_view name = "halves";
     static constexpr std::size_t block_size = 4;
-    struct block { signed char q[4]; };
+    struct block {
+        signed char q[4];
+    };
     static void decode(const block& b, float* out) noexcept {
         for (int i = 0; i < 4; ++i) out[i] = 0.5f * static_cast<float>(b.q[i]);
     }
@@ -48,12 +50,10 @@ private:
     std::uint64_t state_;
 };
 
-template <class T>
-const std::byte* bytes_of(const T* data) { return reinterpret_cast<const std::byte*>(data); }
+template <class T> const std::byte* bytes_of(const T* data) { return reinterpret_cast<const std::byte*>(data); }
 
 /// Runs the reference of an operator over all items.
-template <class Op, class Format = tern::kernel::no_format>
-void run(const typename Op::args& args) {
+template <class Op, class Format = tern::kernel::no_format> void run(const typename Op::args& args) {
     Op::template reference<Format>(args, 0, Op::items(args));
 }
 

@@ -38,18 +38,18 @@ struct sequence_pages {
 struct attention {
     struct args {
         const float* q;
-        std::size_t q_stride;                // floats between tokens
+        std::size_t q_stride; // floats between tokens
         std::size_t tokens;
         std::size_t heads;
         std::size_t kv_heads;
         std::size_t head_dim;
-        float scale;                         // usually 1 / sqrt(head_dim)
-        float soft_cap;                      // score = cap * tanh(score / cap); 0 for none
-        std::size_t window;                  // how many keys a token sees, its own included; 0 for all
-        const float* sinks;                  // [heads], or null
+        float scale;        // usually 1 / sqrt(head_dim)
+        float soft_cap;     // score = cap * tanh(score / cap); 0 for none
+        std::size_t window; // how many keys a token sees, its own included; 0 for all
+        const float* sinks; // [heads], or null
         const sequence_pages* sequences;
-        const std::int32_t* sequence_of;     // [tokens], index into sequences
-        const std::int32_t* positions;       // [tokens]
+        const std::int32_t* sequence_of; // [tokens], index into sequences
+        const std::int32_t* positions;   // [tokens]
         float* out;
         std::size_t out_stride;
     };
@@ -58,14 +58,12 @@ struct attention {
     static std::size_t items(const args& a) noexcept { return a.tokens * a.heads; }
 
     /// Two passes over the keys, the greatest score and then the weighted sum, in double precision.
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t item = begin; item < end; ++item) one(a, item / a.heads, item % a.heads);
     }
 
     /// Calls visit(k, v) for each key that token t sees, in order of position; k and v point at key head `kv_head`.
-    template <class Visit>
-    static void each_key(const args& a, std::size_t t, std::size_t kv_head, Visit visit) {
+    template <class Visit> static void each_key(const args& a, std::size_t t, std::size_t kv_head, Visit visit) {
         if (a.positions[t] < 0) return;
         const sequence_pages& sequence = a.sequences[a.sequence_of[t]];
         const std::size_t last = static_cast<std::size_t>(a.positions[t]) + 1;
@@ -111,7 +109,8 @@ private:
                     weights += w;
                     for (std::size_t i = 0; i < count; ++i) sum[i] += w * double(v[from + i]);
                 });
-            for (std::size_t i = 0; i < count; ++i) out[from + i] = static_cast<float>(weights != 0 ? sum[i] / weights : 0);
+            for (std::size_t i = 0; i < count; ++i)
+                out[from + i] = static_cast<float>(weights != 0 ? sum[i] / weights : 0);
         }
     }
 };

@@ -29,8 +29,7 @@ struct add {
     static constexpr std::string_view name = "add";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)
             for (std::size_t i = 0; i < a.cols; ++i)
                 a.y[r * a.y_stride + i] = a.a[r * a.a_stride + i] + a.b[r * a.b_stride + i];
@@ -64,8 +63,7 @@ struct gated {
     static constexpr std::string_view name = "gated";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)
             for (std::size_t i = 0; i < a.cols; ++i)
                 a.y[r * a.y_stride + i] = one(a, a.gate[r * a.gate_stride + i], a.up[r * a.up_stride + i]);
@@ -105,8 +103,7 @@ struct soft_cap {
     static constexpr std::string_view name = "soft_cap";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const double cap = a.cap;
         for (std::size_t r = begin; r < end; ++r)
             for (std::size_t i = 0; i < a.cols; ++i)
@@ -129,8 +126,7 @@ struct scale_rows {
     static constexpr std::string_view name = "scale_rows";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)
             for (std::size_t i = 0; i < a.cols; ++i) a.y[r * a.y_stride + i] = a.factors[r] * a.x[r * a.x_stride + i];
     }

@@ -14,21 +14,20 @@ namespace tern::kernel {
 /// One item is one token. Requires 0 <= ids[i] < rows: the operator above has checked it.
 struct embed {
     struct args {
-        const std::byte* table;   // first block of row 0
-        std::size_t rows;         // size of the vocabulary
+        const std::byte* table; // first block of row 0
+        std::size_t rows;       // size of the vocabulary
         std::size_t cols;
         const std::int32_t* ids;
         std::size_t tokens;
-        float scale;              // 1 for most models, sqrt(cols) for some
+        float scale; // 1 for most models, sqrt(cols) for some
         float* out;
-        std::size_t out_stride;   // floats between tokens
+        std::size_t out_stride; // floats between tokens
     };
 
     static constexpr std::string_view name = "embed";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
 
-    template <format F>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const std::size_t blocks = a.cols / F::block_size;
         const auto* all = reinterpret_cast<const typename F::block*>(a.table);
         for (std::size_t t = begin; t < end; ++t) {

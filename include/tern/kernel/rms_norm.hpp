@@ -16,10 +16,10 @@ namespace tern::kernel {
 struct rms_norm {
     struct args {
         const float* x;
-        std::size_t x_stride;      // floats between rows
+        std::size_t x_stride; // floats between rows
         std::size_t rows;
         std::size_t cols;
-        const std::byte* weight;   // first block, or null
+        const std::byte* weight; // first block, or null
         float eps;
         float* y;
         std::size_t y_stride;
@@ -28,8 +28,7 @@ struct rms_norm {
     static constexpr std::string_view name = "rms_norm";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <format F>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r) {
             const float* x = a.x + r * a.x_stride;
             float* y = a.y + r * a.y_stride;

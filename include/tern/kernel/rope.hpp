@@ -29,9 +29,9 @@ struct rope_angles {
     struct args {
         const std::int32_t* positions;
         std::size_t tokens;
-        const double* inv_freq;   // radians per position, from rope_scaling.hpp
-        std::size_t pairs;        // dims / 2
-        float magnitude;          // 1, or what the scaling asks for
+        const double* inv_freq; // radians per position, from rope_scaling.hpp
+        std::size_t pairs;      // dims / 2
+        float magnitude;        // 1, or what the scaling asks for
         float* cos;
         float* sin;
     };
@@ -39,8 +39,7 @@ struct rope_angles {
     static constexpr std::string_view name = "rope_angles";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)
             for (std::size_t i = 0; i < a.pairs; ++i) {
                 const double angle = static_cast<double>(a.positions[t]) * a.inv_freq[i];
@@ -57,7 +56,7 @@ struct rope_angles {
 struct rope {
     struct args {
         const float* x;
-        std::size_t x_stride;     // floats between tokens
+        std::size_t x_stride; // floats between tokens
         std::size_t tokens;
         std::size_t heads;
         std::size_t head_dim;
@@ -72,8 +71,7 @@ struct rope {
     static constexpr std::string_view name = "rope";
     static std::size_t items(const args& a) noexcept { return a.tokens * a.heads; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const std::size_t pairs = a.dims / 2;
         const bool adjacent = a.pairing.value == rope_pairing::adjacent;
         for (std::size_t item = begin; item < end; ++item) {

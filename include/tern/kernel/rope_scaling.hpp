@@ -27,15 +27,15 @@ struct linear_rope {
 
 /// Low frequencies divided by a factor, high ones kept, a smooth step between. Source: the reference code of Llama 3.1.
 struct llama3_rope {
-    double factor;            // 8 for Llama 3.1
-    double low_freq_factor;   // 1
-    double high_freq_factor;  // 4
-    double original_context;  // 8192
+    double factor;           // 8 for Llama 3.1
+    double low_freq_factor;  // 1
+    double high_freq_factor; // 4
+    double original_context; // 8192
 };
 
-/// Interpolation of the pairs that turn less than beta_slow times in the original context, none for those that turn more
-/// than beta_fast times, a ramp over the pair's index between. Source: Peng and others, "YaRN", 2023, section 3.2, with
-/// the bounds of the ramp found as the authors' code does.
+/// Interpolation of the pairs that turn less than beta_slow times in the original context, none for those that turn
+/// more than beta_fast times, a ramp over the pair's index between. Source: Peng and others, "YaRN", 2023, section 3.2,
+/// with the bounds of the ramp found as the authors' code does.
 struct yarn_rope {
     double factor;
     double original_context;
@@ -129,8 +129,8 @@ inline rope_frequencies rope_frequencies_of(std::size_t dims, double base, const
     return out;
 }
 
-/// Listed divisors, one for each pair. Throws shape_error where there are not dims / 2 of them, config_error where one is
-/// not a positive number.
+/// Listed divisors, one for each pair. Throws shape_error where there are not dims / 2 of them, config_error where one
+/// is not a positive number.
 inline rope_frequencies rope_frequencies_of(std::size_t dims, double base, const listed_rope& scaling) {
     rope_frequencies out = rope_frequencies_of(dims, base);
     if (scaling.factors.size() != dims / 2)

@@ -20,20 +20,21 @@ enum class router_gate { softmax, sigmoid };
 /// The k experts of each token and their weights, best first; equal ones in order of id, so the choice is the same on
 /// every device.
 /// Shapes: logits [tokens, experts] f32 -> ids int32 [tokens, k], weights f32 [tokens, k]. One item is one token.
-/// Requires 1 <= k <= experts. A NaN counts as a logit of -infinity: it comes after every number and has weight 0. Where
-/// all are NaN, the ids are 0 .. k-1 and the weights of a softmax are NaN.
+/// Requires 1 <= k <= experts. A NaN counts as a logit of -infinity: it comes after every number and has weight 0.
+/// Where all are NaN, the ids are 0 .. k-1 and the weights of a softmax are NaN.
 ///
-/// Logits [2, 1, 0], k = 2: before_top_k gives .6652 and .2447 (.7311 and .2689 normalised), after_top_k .7311 and .2689.
+/// Logits [2, 1, 0], k = 2: before_top_k gives .6652 and .2447 (.7311 and .2689 normalised), after_top_k .7311 and
+/// .2689.
 struct route {
     struct args {
         const float* logits;
-        std::size_t logits_stride;            // floats between tokens
+        std::size_t logits_stride; // floats between tokens
         std::size_t tokens;
         std::size_t experts;
         std::size_t k;
         router_softmax softmax;
-        bool normalise;                       // divide the k weights by their sum
-        float scale;                          // multiplies the weights at the end
+        bool normalise; // divide the k weights by their sum
+        float scale;    // multiplies the weights at the end
         std::int32_t* ids;
         float* weights;
         router_gate gate = router_gate::softmax;
@@ -43,8 +44,7 @@ struct route {
     static constexpr std::string_view name = "route";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)
             one(a, a.logits + t * a.logits_stride, a.ids + t * a.k, a.weights + t * a.k);
     }
@@ -82,7 +82,8 @@ private:
             }
             ids[r] = static_cast<std::int32_t>(best);
             last_key = best_key;
-            chosen += a.gate == router_gate::softmax && a.softmax == router_softmax::after_top_k ? raised(best) : weight(best);
+            chosen += a.gate == router_gate::softmax && a.softmax == router_softmax::after_top_k ? raised(best)
+                                                                                                 : weight(best);
         }
         for (std::size_t r = 0; r < a.k; ++r) {
             const std::size_t e = static_cast<std::size_t>(ids[r]);
@@ -111,8 +112,7 @@ struct group_by_expert {
     static constexpr std::string_view name = "group_by_expert";
     static std::size_t items(const args&) noexcept { return 1; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         if (begin == end) return;
         for (std::size_t e = 0; e <= a.experts; ++e) a.offsets[e] = 0;
         for (std::size_t p = 0; p < a.pairs; ++p) ++a.offsets[a.ids[p] + 1];
@@ -145,8 +145,7 @@ struct gather_rows {
     static constexpr std::string_view name = "gather_rows";
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r) {
             const float* from = a.x + static_cast<std::size_t>(a.index[r]) / a.divisor * a.x_stride;
             for (std::size_t i = 0; i < a.cols; ++i) a.y[r * a.y_stride + i] = from[i];
@@ -173,8 +172,7 @@ struct combine {
     static constexpr std::string_view name = "combine";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
 
-    template <class>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)
             for (std::size_t i = 0; i < a.cols; ++i) {
                 double sum = 0;

@@ -16,12 +16,12 @@ namespace tern::kernel {
 /// How to choose. The order is fixed: penalty, top-k, top-p, min-p, temperature. So top-p and min-p look at the
 /// probabilities at temperature 1.
 struct sampling {
-    float temperature = 0;            // 0: greedy, the greatest logit after the penalty
-    std::int32_t top_k = 0;           // keep the k greatest; 0 for all
-    float top_p = 1;                  // keep the fewest greatest whose probabilities sum to top_p; 1 for all
-    float min_p = 0;                  // keep those at least min_p times as probable as the greatest; 0 for all
-    float repetition_penalty = 1;     // divides positive logits of recent tokens, multiplies the others (Keskar, 2019)
-    std::size_t penalty_window = 64;  // how many of the recent tokens count
+    float temperature = 0;           // 0: greedy, the greatest logit after the penalty
+    std::int32_t top_k = 0;          // keep the k greatest; 0 for all
+    float top_p = 1;                 // keep the fewest greatest whose probabilities sum to top_p; 1 for all
+    float min_p = 0;                 // keep those at least min_p times as probable as the greatest; 0 for all
+    float repetition_penalty = 1;    // divides positive logits of recent tokens, multiplies the others (Keskar, 2019)
+    std::size_t penalty_window = 64; // how many of the recent tokens count
     std::uint64_t seed = 0;
 };
 
@@ -81,8 +81,8 @@ public:
         return draw(logits, logits[static_cast<std::size_t>(best)]);
     }
 
-    /// The `count` most probable tokens (fewer where the vocabulary is smaller), the most probable first, at temperature 1
-    /// without cuts. The view holds until the next call. Throws as operator() does.
+    /// The `count` most probable tokens (fewer where the vocabulary is smaller), the most probable first, at
+    /// temperature 1 without cuts. The view holds until the next call. Throws as operator() does.
     std::span<const candidate> top_probabilities(std::span<const float> logits, std::size_t count) {
         const float most = logits[static_cast<std::size_t>(greatest(logits))];
         all(logits);
@@ -163,7 +163,8 @@ private:
         if (limit == size)
             for (const std::int32_t id : ids_) total += weight(at(logits, id), most);
         else { // pop moves each greatest to the end of the heap
-            for (std::size_t left = size; left > size - limit; --left) total += weight(at(logits, pop(logits, left)), most);
+            for (std::size_t left = size; left > size - limit; --left)
+                total += weight(at(logits, pop(logits, left)), most);
         }
         double sum = 0;
         kept_.clear();
@@ -193,8 +194,8 @@ private:
         return last;
     }
 
-    // A heap of ids, the greatest logit on top and of equal ones the lowest id. Written out because <algorithm> costs more
-    // to include than all of this header.
+    // A heap of ids, the greatest logit on top and of equal ones the lowest id. Written out because <algorithm> costs
+    // more to include than all of this header.
     static bool before(std::span<const float> logits, std::int32_t a, std::int32_t b) {
         return at(logits, a) != at(logits, b) ? at(logits, a) > at(logits, b) : a < b;
     }

@@ -21,13 +21,14 @@ const float not_a_number = std::numeric_limits<float>::quiet_NaN();
 const float inf = std::numeric_limits<float>::infinity();
 
 /// One head of one number and one sequence: scores are q times k.
-float one(std::vector<float> k, std::vector<float> v, std::int32_t position, std::size_t window = 0, const float* sink = nullptr,
-          float soft_cap = 0, float q = 1) {
+float one(std::vector<float> k, std::vector<float> v, std::int32_t position, std::size_t window = 0,
+          const float* sink = nullptr, float soft_cap = 0, float q = 1) {
     const kv_page page{k.data(), v.data(), k.size()};
     const sequence_pages sequence{&page, 1};
     const std::int32_t sequence_of = 0;
     float out = 7;
-    attention_avx2({&q, 1, 1, 1, 1, 1, 1.0f, soft_cap, window, sink, &sequence, &sequence_of, &position, &out, 1}, 0, 1);
+    attention_avx2({&q, 1, 1, 1, 1, 1, 1.0f, soft_cap, window, sink, &sequence, &sequence_of, &position, &out, 1}, 0,
+                   1);
     return out;
 }
 
@@ -59,7 +60,11 @@ TEST_CASE("kernel/cpu/attention: hand-computed cases") {
 
 TEST_CASE("kernel/cpu/attention: within 2e-6 of the reference; pages, batches and splits change no bit") {
     if (!has_avx2()) return;
-    struct shape { std::size_t heads, kv_heads, dim, window; float cap; bool sinks; };
+    struct shape {
+        std::size_t heads, kv_heads, dim, window;
+        float cap;
+        bool sinks;
+    };
     for (const shape& s : {shape{6, 2, 5, 0, 0, false}, shape{4, 4, 64, 20, 5, true}, shape{10, 1, 72, 0, 0, true},
                            shape{2, 1, 136, 3, 0, false}}) {
         const std::size_t keys = 101, row = s.kv_heads * s.dim, width = s.heads * s.dim, tokens = 2 * keys;
@@ -80,8 +85,21 @@ TEST_CASE("kernel/cpu/attention: within 2e-6 of the reference; pages, batches an
                                         size < keys - at ? size : keys - at});
             const sequence_pages sequences[] = {{pages[0].data(), pages[0].size()}, {pages[1].data(), pages[1].size()}};
             std::vector<float> out(tokens * width), expected(out), split(out);
-            attention::args args{q.data(), width, tokens, s.heads, s.kv_heads, s.dim, 0.3f, s.cap, s.window,
-                                 s.sinks ? sinks.data() : nullptr, sequences, sequence_of.data(), positions.data(), out.data(), width};
+            attention::args args{q.data(),
+                                 width,
+                                 tokens,
+                                 s.heads,
+                                 s.kv_heads,
+                                 s.dim,
+                                 0.3f,
+                                 s.cap,
+                                 s.window,
+                                 s.sinks ? sinks.data() : nullptr,
+                                 sequences,
+                                 sequence_of.data(),
+                                 positions.data(),
+                                 out.data(),
+                                 width};
             attention_avx2(args, 0, attention::items(args));
             if (first_result.empty()) {
                 first_result = out;
@@ -101,7 +119,8 @@ TEST_CASE("kernel/cpu/attention: within 2e-6 of the reference; pages, batches an
             for (std::size_t t = 0; t < tokens; t += 13) {
                 std::vector<float> single(width);
                 attention_avx2({q.data() + t * width, 0, 1, s.heads, s.kv_heads, s.dim, 0.3f, s.cap, s.window,
-                                s.sinks ? sinks.data() : nullptr, sequences, &sequence_of[t], &positions[t], single.data(), 0},
+                                s.sinks ? sinks.data() : nullptr, sequences, &sequence_of[t], &positions[t],
+                                single.data(), 0},
                                0, s.heads);
                 for (std::size_t i = 0; i < width; ++i) REQUIRE(same(single[i], first_result[t * width + i]));
             }

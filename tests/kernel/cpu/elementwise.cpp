@@ -52,8 +52,10 @@ TEST_CASE("kernel/cpu/elementwise: gated at NaN and infinities") {
         args.y = expected;
         run<kernel::gated>(args);
         for (int i = 0; i < 5; ++i) {
-            if (std::isfinite(expected[i])) CHECK(y[i] == doctest::Approx(expected[i]));
-            else CHECK(same(y[i], expected[i]));
+            if (std::isfinite(expected[i]))
+                CHECK(y[i] == doctest::Approx(expected[i]));
+            else
+                CHECK(same(y[i], expected[i]));
         }
     }
 }

@@ -12,8 +12,10 @@ TEST_CASE("kernel/cpu/features: a name chooses, an unknown one is refused and th
     CHECK(instructions_named("") == available_instructions());
     CHECK_THROWS_WITH_AS(instructions_named("sse9"), "TERN_CPU is \"sse9\": set it to reference or avx2, or unset it",
                          tern::config_error);
-    if (available_instructions() == instruction_set::avx2) CHECK(instructions_named("avx2") == instruction_set::avx2);
-    else CHECK_THROWS_AS(instructions_named("avx2"), tern::config_error);
+    if (available_instructions() == instruction_set::avx2)
+        CHECK(instructions_named("avx2") == instruction_set::avx2);
+    else
+        CHECK_THROWS_AS(instructions_named("avx2"), tern::config_error);
 }
 
 TEST_CASE("kernel/cpu/features: the environment is asked") {
@@ -23,6 +25,8 @@ TEST_CASE("kernel/cpu/features: the environment is asked") {
     CHECK(chosen_instructions() == instruction_set::reference);
     setenv("TERN_CPU", "AVX2", 1);
     CHECK_THROWS_AS(chosen_instructions(), tern::config_error);
-    if (before) setenv("TERN_CPU", kept.c_str(), 1);
-    else unsetenv("TERN_CPU");
+    if (before)
+        setenv("TERN_CPU", kept.c_str(), 1);
+    else
+        unsetenv("TERN_CPU");
 }

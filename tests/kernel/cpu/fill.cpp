@@ -10,7 +10,9 @@ using namespace tern::test;
 
 namespace {
 
-struct mine : halves { static constexpr std::string_view name = "mine"; };
+struct mine : halves {
+    static constexpr std::string_view name = "mine";
+};
 
 std::string path_of_linear() { return kernel::slot<kernel::linear, q4_k>.get().path; }
 
@@ -24,8 +26,10 @@ TEST_CASE("kernel/cpu/fill: including cpu.hpp fills the table, and the paths are
     const auto paths = kernel::describe_paths();
     CHECK(paths.size() == 3 * all_formats::size + 11);
     for (const auto& p : paths)
-        if (p.op == "rope_angles" || p.op == "route" || p.op == "gather_rows" || p.op == "group_by_expert") CHECK(p.path == "reference");
-        else CHECK(p.path == best);
+        if (p.op == "rope_angles" || p.op == "route" || p.op == "gather_rows" || p.op == "group_by_expert")
+            CHECK(p.path == "reference");
+        else
+            CHECK(p.path == best);
     kernel::cpu::fill(kernel::cpu::instruction_set::reference);
     CHECK(path_of_linear() == "reference");
     kernel::cpu::fill();

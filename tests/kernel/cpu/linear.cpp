@@ -19,7 +19,9 @@ namespace {
 struct tens {
     static constexpr std::string_view name = "tens";
     static constexpr std::size_t block_size = 10;
-    struct block { signed char q[10]; };
+    struct block {
+        signed char q[10];
+    };
     static void decode(const block& b, float* out) noexcept {
         for (int i = 0; i < 10; ++i) out[i] = 0.125f * static_cast<float>(b.q[i]);
     }
@@ -29,14 +31,15 @@ struct tens {
 struct long_blocks {
     static constexpr std::string_view name = "long_blocks";
     static constexpr std::size_t block_size = 1536;
-    struct block { signed char q[1536]; };
+    struct block {
+        signed char q[1536];
+    };
     static void decode(const block& b, float* out) noexcept {
         for (int i = 0; i < 1536; ++i) out[i] = 0.125f * static_cast<float>(b.q[i]);
     }
 };
 
-template <format F>
-void compare(std::size_t rows, std::size_t blocks, std::size_t tokens, bool biased) {
+template <format F> void compare(std::size_t rows, std::size_t blocks, std::size_t tokens, bool biased) {
     numbers from{rows * 131 + blocks * 17 + tokens};
     const std::size_t cols = blocks * F::block_size, x_stride = cols + 3, y_stride = rows + 2;
     const auto w = weights<F>(from, rows * blocks);
@@ -44,14 +47,17 @@ void compare(std::size_t rows, std::size_t blocks, std::size_t tokens, bool bias
     const auto x = from(tokens * x_stride, -2, 2), bias = from(rows, -1, 1);
     std::vector<float> y(tokens * y_stride, 7), expected(y), split(y);
     const auto args = [&](std::vector<float>& to) {
-        return linear::args{bytes_of(w.data()), rows, cols, x.data(), x_stride, tokens, to.data(), y_stride, biased ? bias.data() : nullptr};
+        return linear::args{bytes_of(w.data()), rows,     cols,
+                            x.data(),           x_stride, tokens,
+                            to.data(),          y_stride, biased ? bias.data() : nullptr};
     };
     linear::reference<F>(args(expected), 0, rows);
     linear_avx2<F>(args(y), 0, rows);
     for (std::size_t t = 0; t < tokens; ++t) {
         for (std::size_t r = 0; r < rows; ++r) {
             double size = biased ? std::abs(double(bias[r])) : 0;
-            for (std::size_t c = 0; c < cols; ++c) size += std::abs(double(plain[r * cols + c]) * double(x[t * x_stride + c]));
+            for (std::size_t c = 0; c < cols; ++c)
+                size += std::abs(double(plain[r * cols + c]) * double(x[t * x_stride + c]));
             REQUIRE(std::abs(double(y[t * y_stride + r]) - double(expected[t * y_stride + r])) <= 1e-6 * size);
         }
         REQUIRE(y[t * y_stride + rows] == 7);
@@ -67,14 +73,17 @@ void compare(std::size_t rows, std::size_t blocks, std::size_t tokens, bool bias
     // One token at a time, the same bits.
     for (std::size_t t = 0; t < tokens; ++t) {
         std::vector<float> one(rows);
-        linear_avx2<F>({bytes_of(w.data()), rows, cols, x.data() + t * x_stride, 0, 1, one.data(), 0, biased ? bias.data() : nullptr}, 0, rows);
+        linear_avx2<F>({bytes_of(w.data()), rows, cols, x.data() + t * x_stride, 0, 1, one.data(), 0,
+                        biased ? bias.data() : nullptr},
+                       0, rows);
         for (std::size_t r = 0; r < rows; ++r) REQUIRE(same(one[r], y[t * y_stride + r]));
     }
 }
 
 } // namespace
 
-TEST_CASE("kernel/cpu/linear: every format, odd shapes, within 1e-6 of the sum of sizes; splits and batches change no bit") {
+TEST_CASE(
+    "kernel/cpu/linear: every format, odd shapes, within 1e-6 of the sum of sizes; splits and batches change no bit") {
     if (!has_avx2()) return;
     const auto all = []<class F>(std::type_identity<F>) {
         CAPTURE(F::name);
@@ -86,7 +95,7 @@ TEST_CASE("kernel/cpu/linear: every format, odd shapes, within 1e-6 of the sum o
             }
         compare<F>(5, 3, 64, true);
         if (F::block_size == 32) compare<F>(9, 19, 200, true); // more tokens than are taken at a time
-        compare<F>(3, 0, 2, true); // no columns: the bias alone
+        compare<F>(3, 0, 2, true);                             // no columns: the bias alone
     };
     each_format(all);
     all(std::type_identity<tens>{});
@@ -122,8 +131,10 @@ TEST_CASE("kernel/cpu/linear: denormals, huge scales, infinities and NaN come ou
                 reference.y = expected.data();
                 linear::reference<f32>(reference, 0, 5);
                 for (std::size_t i = 0; i < 10; ++i) {
-                    if (std::isfinite(expected[i])) CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));
-                    else CHECK(same(y[i], expected[i]));
+                    if (std::isfinite(expected[i]))
+                        CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));
+                    else
+                        CHECK(same(y[i], expected[i]));
                 }
             }
 }

@@ -12,8 +12,12 @@ using namespace tern::test;
 
 namespace {
 
-[[gnu::target("avx2,fma,f16c")]] void exp_of(const float* x, float* y) { _mm256_storeu_ps(y, tern::kernel::cpu::exp8(_mm256_loadu_ps(x))); }
-[[gnu::target("avx2,fma,f16c")]] void tanh_of(const float* x, float* y) { _mm256_storeu_ps(y, tern::kernel::cpu::tanh8(_mm256_loadu_ps(x))); }
+[[gnu::target("avx2,fma,f16c")]] void exp_of(const float* x, float* y) {
+    _mm256_storeu_ps(y, tern::kernel::cpu::exp8(_mm256_loadu_ps(x)));
+}
+[[gnu::target("avx2,fma,f16c")]] void tanh_of(const float* x, float* y) {
+    _mm256_storeu_ps(y, tern::kernel::cpu::tanh8(_mm256_loadu_ps(x)));
+}
 
 } // namespace
 

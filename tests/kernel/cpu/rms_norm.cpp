@@ -30,7 +30,8 @@ TEST_CASE("kernel/cpu/rms_norm: every format of the weight within 3e-7, in place
                 for (std::size_t i = 0; i < y.size(); ++i)
                     REQUIRE(std::abs(double(y[i]) - double(expected[i])) <= 3e-7 * std::abs(double(expected[i])));
                 auto again = x;
-                kernel::cpu::rms_norm_avx2<F>({again.data(), stride, 3, cols, weight, 1e-5f, again.data(), stride}, 0, 3);
+                kernel::cpu::rms_norm_avx2<F>({again.data(), stride, 3, cols, weight, 1e-5f, again.data(), stride}, 0,
+                                              3);
                 for (std::size_t i = 0; i < cols; ++i) REQUIRE(same(again[i], y[i]));
             }
         }
@@ -48,8 +49,10 @@ TEST_CASE("kernel/cpu/rms_norm: huge, tiny and infinite numbers come out as in t
             kernel::cpu::rms_norm_avx2<f32>({x.data(), 33, 1, 33, nullptr, eps, y.data(), 33}, 0, 1);
             run<rms_norm, f32>({x.data(), 33, 1, 33, nullptr, eps, expected.data(), 33});
             for (std::size_t i = 0; i < 33; ++i) {
-                if (std::isfinite(expected[i])) CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));
-                else CHECK(same(y[i], expected[i]));
+                if (std::isfinite(expected[i]))
+                    CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));
+                else
+                    CHECK(same(y[i], expected[i]));
             }
         }
 }

@@ -45,16 +45,14 @@ std::vector<typename F::block> weights(numbers& from, std::size_t count, float l
     return out;
 }
 
-template <format F>
-std::vector<float> decoded(const std::vector<typename F::block>& blocks) {
+template <format F> std::vector<float> decoded(const std::vector<typename F::block>& blocks) {
     std::vector<float> out(blocks.size() * F::block_size);
     for (std::size_t b = 0; b < blocks.size(); ++b) F::decode(blocks[b], out.data() + b * F::block_size);
     return out;
 }
 
 /// Calls f for every format that tern brings and for a user's own.
-template <class Function>
-void each_format(Function f) {
+template <class Function> void each_format(Function f) {
     all_formats::for_each(f);
     f(std::type_identity<halves>{});
 }

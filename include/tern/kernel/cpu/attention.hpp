@@ -33,7 +33,8 @@ struct softmax_state {
 };
 
 /// s[j] = q . k[j] for eight keys.
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dots(const float* q, const float* const* k, std::size_t dim) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dots(const float* q, const float* const* k,
+                                                                        std::size_t dim) {
     __m256 sums[8];
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < 8; ++j) sums[j] = _mm256_setzero_ps();
@@ -43,7 +44,8 @@ struct softmax_state {
 #pragma GCC unroll 8
         for (std::size_t j = 0; j < 8; ++j) sums[j] = _mm256_fmadd_ps(qs, p.load(k[j]), sums[j]);
     }
-    return _mm256_set_m128(sum_lanes(sums[4], sums[5], sums[6], sums[7]), sum_lanes(sums[0], sums[1], sums[2], sums[3]));
+    return _mm256_set_m128(sum_lanes(sums[4], sums[5], sums[6], sums[7]),
+                           sum_lanes(sums[0], sums[1], sums[2], sums[3]));
 }
 
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline float greatest_lane(__m256 a) {
@@ -53,7 +55,8 @@ struct softmax_state {
 }
 
 /// out = out * keep + sum over the keys, in order, of w[j] v[j].
-[[gnu::target("avx2,fma,f16c")]] inline void add_values(const keys_seen& keys, const float* w, float keep, std::size_t dim, float* out) {
+[[gnu::target("avx2,fma,f16c")]] inline void add_values(const keys_seen& keys, const float* w, float keep,
+                                                        std::size_t dim, float* out) {
     const __m256 factor = _mm256_set1_ps(keep);
     std::size_t i = 0;
     for (; i + 64 <= dim; i += 64) {
@@ -72,7 +75,8 @@ struct softmax_state {
     for (; i < dim; i += 8) {
         const part p = part_at(i, dim);
         __m256 sum = _mm256_mul_ps(p.load(out), factor);
-        for (std::size_t j = 0; j < keys.count; ++j) sum = _mm256_fmadd_ps(_mm256_broadcast_ss(w + j), p.load(keys.v[j]), sum);
+        for (std::size_t j = 0; j < keys.count; ++j)
+            sum = _mm256_fmadd_ps(_mm256_broadcast_ss(w + j), p.load(keys.v[j]), sum);
         p.store(out, sum);
     }
 }
@@ -106,9 +110,10 @@ struct softmax_state {
     add_values(keys, weights, keep, a.head_dim, out);
 }
 
-/// Heads h .. h + count - 1 of a token, which share key head `kv_head`: each block of keys is read once for all of them.
-[[gnu::target("avx2,fma,f16c")]] inline void attend_heads(const attention::args& a, std::size_t t, std::size_t h, std::size_t count,
-                                                          std::size_t kv_head) {
+/// Heads h .. h + count - 1 of a token, which share key head `kv_head`: each block of keys is read once for all of
+/// them.
+[[gnu::target("avx2,fma,f16c")]] inline void attend_heads(const attention::args& a, std::size_t t, std::size_t h,
+                                                          std::size_t count, std::size_t kv_head) {
     constexpr float none = -std::numeric_limits<float>::infinity();
     constexpr std::size_t most = 8;
     softmax_state states[most];
@@ -142,7 +147,8 @@ struct softmax_state {
 /// The blocks of keys begin at the first key that a token sees, so they depend on its position and the window alone.
 /// Error: about 1e-6 of the largest |v| for scores of size 1; a score of size s is known to about 1e-7 s (times the sum
 /// of |q k| over |q . k|), and so is the logarithm of its weight.
-[[gnu::target("avx2,fma,f16c")]] inline void attention_avx2(const attention::args& a, std::size_t begin, std::size_t end) {
+[[gnu::target("avx2,fma,f16c")]] inline void attention_avx2(const attention::args& a, std::size_t begin,
+                                                            std::size_t end) {
     const std::size_t group = a.heads / a.kv_heads;
     for (std::size_t item = begin; item < end;) {
         const std::size_t t = item / a.heads, h = item % a.heads;

@@ -18,10 +18,9 @@ namespace tern::kernel::cpu {
 
 /// Decodes `count` blocks of a row. This one inlines F::decode into a function compiled for AVX2, so that the compiler
 /// vectorises it where it can; specialised below where writing it by hand pays. A user may specialise it, too.
-template <format F>
-struct avx2_decoder {
+template <format F> struct avx2_decoder {
     [[gnu::target("avx2,fma,f16c"), gnu::flatten]] static void run(const typename F::block* blocks, std::size_t count,
-                                                                    float* out) noexcept {
+                                                                   float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b) F::decode(blocks[b], out + b * F::block_size);
     }
 };
@@ -37,8 +36,8 @@ namespace detail {
 }
 
 /// scale * code + offset for 16 codes without sign. Fused, which changes nothing: the product is exact.
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void scale_offset(__m128i codes, __m256 scale, __m256 offset,
-                                                                               float* out) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void scale_offset(__m128i codes, __m256 scale,
+                                                                              __m256 offset, float* out) {
     const __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes));
     const __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(codes, 8)));
     _mm256_storeu_ps(out, _mm256_fmadd_ps(scale, low, offset));
@@ -70,25 +69,24 @@ template <int Shift>
 
 } // namespace detail
 
-template <>
-struct avx2_decoder<f32> {
+template <> struct avx2_decoder<f32> {
     static void run(const f32::block* blocks, std::size_t count, float* out) noexcept {
         __builtin_memcpy(out, blocks, count * sizeof(float));
     }
 };
 
-template <>
-struct avx2_decoder<f16> {
+template <> struct avx2_decoder<f16> {
     [[gnu::target("avx2,fma,f16c")]] static void run(const f16::block* blocks, std::size_t count, float* out) noexcept {
         const std::size_t whole = count / 8 * 8;
-        for (std::size_t i = 0; i < whole; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(detail::load16(blocks + i)));
+        for (std::size_t i = 0; i < whole; i += 8)
+            _mm256_storeu_ps(out + i, _mm256_cvtph_ps(detail::load16(blocks + i)));
         for (std::size_t i = whole; i < count; ++i) f16::decode(blocks[i], out + i);
     }
 };
 
-template <>
-struct avx2_decoder<bf16> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const bf16::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<bf16> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const bf16::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         const std::size_t whole = count / 8 * 8;
         for (std::size_t i = 0; i < whole; i += 8) {
             const __m256i wide = _mm256_cvtepu16_epi32(detail::load16(blocks + i));
@@ -98,9 +96,9 @@ struct avx2_decoder<bf16> {
     }
 };
 
-template <>
-struct avx2_decoder<q8_0> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q8_0::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q8_0> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q8_0::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             const __m256 d = detail::broadcast_half(blocks[b].d.get());
             detail::scale_signed(detail::load16(blocks[b].qs), d, out);
@@ -109,9 +107,9 @@ struct avx2_decoder<q8_0> {
     }
 };
 
-template <>
-struct avx2_decoder<q4_0> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_0::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q4_0> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_0::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         const __m128i eight = _mm_set1_epi8(8);
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             const __m256 d = detail::broadcast_half(blocks[b].d.get());
@@ -122,9 +120,9 @@ struct avx2_decoder<q4_0> {
     }
 };
 
-template <>
-struct avx2_decoder<q4_1> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_1::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q4_1> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_1::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             const __m256 d = detail::broadcast_half(blocks[b].d.get()), m = detail::broadcast_half(blocks[b].m.get());
             const __m128i qs = detail::load16(blocks[b].qs);
@@ -134,9 +132,9 @@ struct avx2_decoder<q4_1> {
     }
 };
 
-template <>
-struct avx2_decoder<q5_0> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_0::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q5_0> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_0::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         const __m128i sixteen = _mm_set1_epi8(16);
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             const __m256 d = detail::broadcast_half(blocks[b].d.get());
@@ -150,22 +148,23 @@ struct avx2_decoder<q5_0> {
     }
 };
 
-template <>
-struct avx2_decoder<q5_1> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_1::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q5_1> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_1::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             const __m256 d = detail::broadcast_half(blocks[b].d.get()), m = detail::broadcast_half(blocks[b].m.get());
             const __m128i qs = detail::load16(blocks[b].qs);
             const std::uint32_t qh = blocks[b].qh.get();
             detail::scale_offset(_mm_or_si128(detail::bits_from<0>(qs, 15), detail::fifth_bit(qh)), d, m, out);
-            detail::scale_offset(_mm_or_si128(detail::bits_from<4>(qs, 15), detail::fifth_bit(qh >> 16)), d, m, out + 16);
+            detail::scale_offset(_mm_or_si128(detail::bits_from<4>(qs, 15), detail::fifth_bit(qh >> 16)), d, m,
+                                 out + 16);
         }
     }
 };
 
-template <>
-struct avx2_decoder<iq4_nl> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const iq4_nl::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<iq4_nl> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const iq4_nl::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         alignas(16) signed char levels[16];
         for (int i = 0; i < 16; ++i) levels[i] = static_cast<signed char>(iq4_nl::level(i));
         const __m128i table = _mm_load_si128(reinterpret_cast<const __m128i*>(levels));
@@ -178,9 +177,9 @@ struct avx2_decoder<iq4_nl> {
     }
 };
 
-template <>
-struct avx2_decoder<mxfp4> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const mxfp4::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<mxfp4> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const mxfp4::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
         for (std::size_t b = 0; b < count; ++b, out += 32) {
             // Half of 2^(e - 127): below 2^-126 it is a denormal.

@@ -18,7 +18,7 @@ template <int Group>
 
 template <int Group>
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void q2_group(const q2_k::block& b, __m256 d, __m256 dmin,
-                                                                           float* out) {
+                                                                          float* out) {
     const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(static_cast<float>(b.scales[Group] & 15)));
     const __m256 minimum = _mm256_mul_ps(dmin, _mm256_set1_ps(static_cast<float>(b.scales[Group] >> 4)));
     scale_offset(two_bits<Group>(b.qs), scale, _mm256_xor_ps(minimum, _mm256_set1_ps(-0.0f)), out + Group * 16);
@@ -29,7 +29,8 @@ template <int Group>
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void q3_group(const q3_k::block& b, __m256 d, float* out) {
     const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(static_cast<float>(q3_k::scale(b, Group))));
     // Where the third bit is missing the code is 4 lower.
-    const __m128i third = _mm_and_si128(load16(b.hmask + Group % 2 * 16), _mm_set1_epi8(static_cast<char>(1 << (Group / 2))));
+    const __m128i third =
+        _mm_and_si128(load16(b.hmask + Group % 2 * 16), _mm_set1_epi8(static_cast<char>(1 << (Group / 2))));
     const __m128i missing = _mm_and_si128(_mm_cmpeq_epi8(third, _mm_setzero_si128()), _mm_set1_epi8(4));
     scale_signed(_mm_sub_epi8(two_bits<Group>(b.qs), missing), scale, out + Group * 16);
     if constexpr (Group < 15) q3_group<Group + 1>(b, d, out);
@@ -47,9 +48,8 @@ struct group_floats {
     float minimum[8]; // negated
 };
 
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void unpack(const tern::detail::packed_scales& packed,
-                                                                         std::uint16_t d, std::uint16_t dmin,
-                                                                         group_floats& out) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void
+unpack(const tern::detail::packed_scales& packed, std::uint16_t d, std::uint16_t dmin, group_floats& out) {
     std::uint32_t a, b, c;
     __builtin_memcpy(&a, packed.raw, 4);
     __builtin_memcpy(&b, packed.raw + 4, 4);
@@ -63,7 +63,8 @@ struct group_floats {
 
 /// Groups 2 * Pair and 2 * Pair + 1 of q5_k: the fifth bits are bits 2 * Pair and 2 * Pair + 1 of qh.
 template <int Pair>
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void q5_pair(const q5_k::block& b, const group_floats& g, float* out) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void q5_pair(const q5_k::block& b, const group_floats& g,
+                                                                         float* out) {
     const __m256 s0 = _mm256_broadcast_ss(g.scale + 2 * Pair), m0 = _mm256_broadcast_ss(g.minimum + 2 * Pair);
     const __m256 s1 = _mm256_broadcast_ss(g.scale + 2 * Pair + 1), m1 = _mm256_broadcast_ss(g.minimum + 2 * Pair + 1);
     for (int half = 0; half < 2; ++half) {
@@ -88,33 +89,36 @@ template <int Group>
 
 } // namespace detail
 
-template <>
-struct avx2_decoder<q2_k> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q2_k::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q2_k> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q2_k::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 256)
             detail::q2_group<0>(blocks[b], detail::broadcast_half(blocks[b].d.get()),
                                 detail::broadcast_half(blocks[b].dmin.get()), out);
     }
 };
 
-template <>
-struct avx2_decoder<q3_k> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q3_k::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q3_k> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q3_k::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 256)
             detail::q3_group<0>(blocks[b], detail::broadcast_half(blocks[b].d.get()), out);
     }
 };
 
-template <>
-struct avx2_decoder<q4_k> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_k::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q4_k> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q4_k::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         detail::group_floats g;
         for (std::size_t b = 0; b < count; ++b) {
             detail::unpack(blocks[b].scales, blocks[b].d.get(), blocks[b].dmin.get(), g);
             for (int pair = 0; pair < 4; ++pair, out += 64) {
-                const __m256 s0 = _mm256_broadcast_ss(g.scale + 2 * pair), m0 = _mm256_broadcast_ss(g.minimum + 2 * pair);
-                const __m256 s1 = _mm256_broadcast_ss(g.scale + 2 * pair + 1), m1 = _mm256_broadcast_ss(g.minimum + 2 * pair + 1);
-                const __m128i first = detail::load16(blocks[b].qs + pair * 32), second = detail::load16(blocks[b].qs + pair * 32 + 16);
+                const __m256 s0 = _mm256_broadcast_ss(g.scale + 2 * pair),
+                             m0 = _mm256_broadcast_ss(g.minimum + 2 * pair);
+                const __m256 s1 = _mm256_broadcast_ss(g.scale + 2 * pair + 1),
+                             m1 = _mm256_broadcast_ss(g.minimum + 2 * pair + 1);
+                const __m128i first = detail::load16(blocks[b].qs + pair * 32),
+                              second = detail::load16(blocks[b].qs + pair * 32 + 16);
                 detail::scale_offset(detail::bits_from<0>(first, 15), s0, m0, out);
                 detail::scale_offset(detail::bits_from<0>(second, 15), s0, m0, out + 16);
                 detail::scale_offset(detail::bits_from<4>(first, 15), s1, m1, out + 32);
@@ -124,9 +128,9 @@ struct avx2_decoder<q4_k> {
     }
 };
 
-template <>
-struct avx2_decoder<q5_k> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_k::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q5_k> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q5_k::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         detail::group_floats g;
         for (std::size_t b = 0; b < count; ++b, out += 256) {
             detail::unpack(blocks[b].scales, blocks[b].d.get(), blocks[b].dmin.get(), g);
@@ -135,9 +139,9 @@ struct avx2_decoder<q5_k> {
     }
 };
 
-template <>
-struct avx2_decoder<q6_k> {
-    [[gnu::target("avx2,fma,f16c")]] static void run(const q6_k::block* blocks, std::size_t count, float* out) noexcept {
+template <> struct avx2_decoder<q6_k> {
+    [[gnu::target("avx2,fma,f16c")]] static void run(const q6_k::block* blocks, std::size_t count,
+                                                     float* out) noexcept {
         for (std::size_t b = 0; b < count; ++b, out += 256)
             detail::q6_group<0>(blocks[b], detail::broadcast_half(blocks[b].d.get()), out);
     }

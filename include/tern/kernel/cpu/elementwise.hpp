@@ -22,14 +22,17 @@ struct part {
     std::size_t count; // 1 .. 8
 
     [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] __m256i mask() const {
-        return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }
     [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] __m256 load(const float* row) const {
         return count == 8 ? _mm256_loadu_ps(row + i) : _mm256_maskload_ps(row + i, mask());
     }
     [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] void store(float* row, __m256 value) const {
-        if (count == 8) _mm256_storeu_ps(row + i, value);
-        else _mm256_maskstore_ps(row + i, mask(), value);
+        if (count == 8)
+            _mm256_storeu_ps(row + i, value);
+        else
+            _mm256_maskstore_ps(row + i, mask(), value);
     }
 };
 
@@ -44,14 +47,15 @@ struct part {
 /// g/2 (1 + tanh u) = g / (1 + e^-2u), which keeps its precision where tanh is near -1.
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 gelu(__m256 g) {
     const __m256 cube = _mm256_mul_ps(_mm256_mul_ps(g, g), g);
-    const __m256 u = _mm256_mul_ps(_mm256_set1_ps(-2 * 0.79788456080286536f), _mm256_fmadd_ps(_mm256_set1_ps(0.044715f), cube, g));
+    const __m256 u =
+        _mm256_mul_ps(_mm256_set1_ps(-2 * 0.79788456080286536f), _mm256_fmadd_ps(_mm256_set1_ps(0.044715f), cube, g));
     return _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), exp8(u)));
 }
 
 } // namespace detail
 
-/// Error against the reference: below 2e-6 of the result plus 1e-12 (far out on the negative side, where the result is next
-/// to 0, the relative error grows with the exponent). gelu_erf is computed by the reference.
+/// Error against the reference: below 2e-6 of the result plus 1e-12 (far out on the negative side, where the result is
+/// next to 0, the relative error grows with the exponent). gelu_erf is computed by the reference.
 [[gnu::target("avx2,fma,f16c")]] inline void gated_avx2(const gated::args& a, std::size_t begin, std::size_t end) {
     if (a.activation == activation_kind::gelu_erf) return gated::reference<no_format>(a, begin, end);
     const bool clamped = a.activation == activation_kind::silu_clamped;
@@ -65,13 +69,15 @@ struct part {
                 g = _mm256_min_ps(limit, g);
                 u = _mm256_add_ps(_mm256_min_ps(limit, _mm256_max_ps(minus_limit, u)), one);
             }
-            const __m256 act = a.activation == activation_kind::gelu_tanh ? detail::gelu(g) : detail::swish(g, minus_alpha);
+            const __m256 act =
+                a.activation == activation_kind::gelu_tanh ? detail::gelu(g) : detail::swish(g, minus_alpha);
             part.store(a.y + r * a.y_stride, _mm256_mul_ps(act, u));
         }
 }
 
 /// Relative error below 1e-6.
-[[gnu::target("avx2,fma,f16c")]] inline void soft_cap_avx2(const soft_cap::args& a, std::size_t begin, std::size_t end) {
+[[gnu::target("avx2,fma,f16c")]] inline void soft_cap_avx2(const soft_cap::args& a, std::size_t begin,
+                                                           std::size_t end) {
     const __m256 cap = _mm256_set1_ps(a.cap);
     for (std::size_t r = begin; r < end; ++r)
         for (std::size_t i = 0; i < a.cols; i += 8) {
@@ -86,12 +92,14 @@ struct part {
     for (std::size_t r = begin; r < end; ++r)
         for (std::size_t i = 0; i < a.cols; i += 8) {
             const detail::part part = detail::part_at(i, a.cols);
-            part.store(a.y + r * a.y_stride, _mm256_add_ps(part.load(a.a + r * a.a_stride), part.load(a.b + r * a.b_stride)));
+            part.store(a.y + r * a.y_stride,
+                       _mm256_add_ps(part.load(a.a + r * a.a_stride), part.load(a.b + r * a.b_stride)));
         }
 }
 
 /// The same bits as the reference.
-[[gnu::target("avx2,fma,f16c")]] inline void scale_rows_avx2(const scale_rows::args& a, std::size_t begin, std::size_t end) {
+[[gnu::target("avx2,fma,f16c")]] inline void scale_rows_avx2(const scale_rows::args& a, std::size_t begin,
+                                                             std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) {
         const __m256 factor = _mm256_set1_ps(a.factors[r]);
         for (std::size_t i = 0; i < a.cols; i += 8) {

@@ -40,7 +40,8 @@ inline instruction_set instructions_named(std::string_view wanted) {
     if (wanted != name_of(instruction_set::avx2))
         throw config_error("TERN_CPU is \"" + std::string(wanted) + "\": set it to reference or avx2, or unset it");
     if (available_instructions() != instruction_set::avx2)
-        throw config_error("TERN_CPU is avx2 and this processor has no AVX2, FMA and F16C: set it to reference, or unset it");
+        throw config_error(
+            "TERN_CPU is avx2 and this processor has no AVX2, FMA and F16C: set it to reference, or unset it");
     return instruction_set::avx2;
 }
 

@@ -27,8 +27,7 @@ namespace tern::kernel::cpu {
 namespace detail {
 
 /// Sets a slot to the reference or to the fast function; the entries live as long as the program.
-template <class Op, class Format, host_kernel<Op> Fast>
-void choose(instruction_set set) {
+template <class Op, class Format, host_kernel<Op> Fast> void choose(instruction_set set) {
     static constexpr kernel_entry<Op> fast{Fast, "avx2"};
     slot<Op, Format>.set(set == instruction_set::avx2 ? fast : kernel::detail::reference_entry<Op, Format>);
 }
@@ -39,8 +38,7 @@ void choose(instruction_set set) {
 /// kernels of linear, rms_norm and embed. Throws config_error where TERN_CPU has an unknown value.
 ///
 ///     tern::kernel::cpu::use<my_format>();
-template <format F>
-void use(instruction_set set = chosen_instructions()) {
+template <format F> void use(instruction_set set = chosen_instructions()) {
 #if defined(__x86_64__)
     detail::choose<linear, F, &linear_avx2<F>>(set);
     detail::choose<rms_norm, F, &rms_norm_avx2<F>>(set);
@@ -88,8 +86,7 @@ struct path_info {
     std::string_view path;
 };
 
-template <kernel_operator Op, class Format = no_format>
-path_info path_of() {
+template <kernel_operator Op, class Format = no_format> path_info path_of() {
     return {Op::name, Format::name, slot<Op, Format>.get().path};
 }
 
@@ -103,9 +100,10 @@ inline std::vector<path_info> describe_paths() {
         out.push_back(path_of<rms_norm, F>());
         out.push_back(path_of<embed, F>());
     });
-    const path_info plain[] = {path_of<attention>(),  path_of<gated>(),       path_of<soft_cap>(),        path_of<add>(),
-                               path_of<scale_rows>(), path_of<rope>(),        path_of<rope_angles>(),     path_of<route>(),
-                               path_of<combine>(),    path_of<gather_rows>(), path_of<group_by_expert>()};
+    const path_info plain[] = {path_of<attention>(),   path_of<gated>(),          path_of<soft_cap>(),
+                               path_of<add>(),         path_of<scale_rows>(),     path_of<rope>(),
+                               path_of<rope_angles>(), path_of<route>(),          path_of<combine>(),
+                               path_of<gather_rows>(), path_of<group_by_expert>()};
     for (const path_info& path : plain) out.push_back(path);
     return out;
 }

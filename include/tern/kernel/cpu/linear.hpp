@@ -28,11 +28,12 @@ namespace detail {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/// y[t, r] (+)= w[r] . x[t] over `cols` columns. Lane i of one accumulator takes the columns c with c % 8 == i in order,
-/// whatever Rows and Tokens are: so the result of a row and a token is the same in every tile.
+/// y[t, r] (+)= w[r] . x[t] over `cols` columns. Lane i of one accumulator takes the columns c with c % 8 == i in
+/// order, whatever Rows and Tokens are: so the result of a row and a token is the same in every tile.
 template <std::size_t Rows, std::size_t Tokens>
-[[gnu::target("avx2,fma,f16c")]] void multiply(const float* w, std::size_t w_stride, const float* x, std::size_t x_stride,
-                                               std::size_t cols, float* y, std::size_t y_stride, bool first) {
+[[gnu::target("avx2,fma,f16c")]] void multiply(const float* w, std::size_t w_stride, const float* x,
+                                               std::size_t x_stride, std::size_t cols, float* y, std::size_t y_stride,
+                                               bool first) {
     static_assert(Rows == 1 || Rows % 4 == 0);
     __m256 sums[Rows][Tokens];
 #pragma GCC unroll 8
@@ -79,9 +80,9 @@ template <std::size_t Rows, std::size_t Tokens>
 
 /// All tokens times `rows` rows of which Rows are taken at a time.
 template <std::size_t Rows>
-[[gnu::target("avx2,fma,f16c")]] void multiply_all(const float* w, std::size_t w_stride, std::size_t rows, const float* x,
-                                                   std::size_t x_stride, std::size_t tokens, std::size_t cols, float* y,
-                                                   std::size_t y_stride, bool first) {
+[[gnu::target("avx2,fma,f16c")]] void multiply_all(const float* w, std::size_t w_stride, std::size_t rows,
+                                                   const float* x, std::size_t x_stride, std::size_t tokens,
+                                                   std::size_t cols, float* y, std::size_t y_stride, bool first) {
     if (tokens == 1 && Rows == 4 && rows == 8) { // more chains of additions at once
         multiply<8, 1>(w, w_stride, x, x_stride, cols, y, y_stride, first);
         return;
@@ -92,9 +93,12 @@ template <std::size_t Rows>
             const float* wr = w + r * w_stride;
             const float* xt = x + t * x_stride;
             float* yt = y + t * y_stride + r;
-            if (take == 3) multiply<Rows, 3>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
-            else if (take == 2) multiply<Rows, 2>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
-            else multiply<Rows, 1>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
+            if (take == 3)
+                multiply<Rows, 3>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
+            else if (take == 2)
+                multiply<Rows, 2>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
+            else
+                multiply<Rows, 1>(wr, w_stride, xt, x_stride, cols, yt, y_stride, first);
         }
         t += take;
     }
@@ -103,13 +107,13 @@ template <std::size_t Rows>
 } // namespace detail
 
 /// How linear_avx2 cuts its work for a format.
-template <format F>
-struct linear_tiles {
+template <format F> struct linear_tiles {
     static constexpr std::size_t stretch_blocks = F::block_size < 512 ? 512 / F::block_size : 1;
     static constexpr std::size_t stretch = stretch_blocks * F::block_size; // columns decoded at a time
     static constexpr std::size_t most_rows = stretch <= 1024 ? 8 : 1;      // rows decoded at a time
-    static constexpr std::size_t few_tokens = 32;   // up to here the weights are read once, row after row
-    static constexpr std::size_t token_block = stretch <= 1024 ? 48 : 3; // above, this many are packed and stay in cache
+    static constexpr std::size_t few_tokens = 32; // up to here the weights are read once, row after row
+    static constexpr std::size_t token_block =
+        stretch <= 1024 ? 48 : 3; // above, this many are packed and stay in cache
 
     /// How many of `left` rows to take together.
     static constexpr std::size_t take(std::size_t left) {
@@ -120,11 +124,12 @@ struct linear_tiles {
 
 namespace detail {
 
-/// Rows r .. r + rows - 1 times `tokens` tokens over the stretch that begins with block b; x is the tokens' first number
-/// in it, y their first result.
+/// Rows r .. r + rows - 1 times `tokens` tokens over the stretch that begins with block b; x is the tokens' first
+/// number in it, y their first result.
 template <format F>
-[[gnu::target("avx2,fma,f16c")]] void multiply_stretch(const linear::args& a, std::size_t r, std::size_t rows, std::size_t b,
-                                                       const float* x, std::size_t x_stride, std::size_t tokens, float* y) {
+[[gnu::target("avx2,fma,f16c")]] void multiply_stretch(const linear::args& a, std::size_t r, std::size_t rows,
+                                                       std::size_t b, const float* x, std::size_t x_stride,
+                                                       std::size_t tokens, float* y) {
     using tiles = linear_tiles<F>;
     const std::size_t blocks = a.cols / F::block_size;
     const std::size_t count = blocks - b < tiles::stretch_blocks ? blocks - b : tiles::stretch_blocks;
@@ -137,17 +142,20 @@ template <format F>
         w_stride = a.cols;
     } else {
         const auto* first = reinterpret_cast<const typename F::block*>(a.weights) + r * blocks + b;
-        for (std::size_t i = 0; i < rows; ++i) avx2_decoder<F>::run(first + i * blocks, count, buffer + i * tiles::stretch);
+        for (std::size_t i = 0; i < rows; ++i)
+            avx2_decoder<F>::run(first + i * blocks, count, buffer + i * tiles::stretch);
     }
-    if (rows == 1) multiply_all<1>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
-    else multiply_all<4>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
+    if (rows == 1)
+        multiply_all<1>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
+    else
+        multiply_all<4>(w, w_stride, rows, x, x_stride, tokens, cols, y, a.y_stride, b == 0);
 }
 
-/// Rows begin .. end - 1 times tokens t .. t + tokens - 1, at most a token block. Their stretch is copied together first:
-/// rows of activations a power of two apart would push each other out of the cache.
+/// Rows begin .. end - 1 times tokens t .. t + tokens - 1, at most a token block. Their stretch is copied together
+/// first: rows of activations a power of two apart would push each other out of the cache.
 template <format F>
-[[gnu::noinline, gnu::target("avx2,fma,f16c")]] void multiply_block(const linear::args& a, std::size_t begin, std::size_t end,
-                                                                    std::size_t t, std::size_t tokens) {
+[[gnu::noinline, gnu::target("avx2,fma,f16c")]] void
+multiply_block(const linear::args& a, std::size_t begin, std::size_t end, std::size_t t, std::size_t tokens) {
     using tiles = linear_tiles<F>;
     const std::size_t blocks = a.cols / F::block_size;
     alignas(32) float packed[tiles::token_block * tiles::stretch];
@@ -157,7 +165,8 @@ template <format F>
             __builtin_memcpy(packed + i * tiles::stretch, a.x + (t + i) * a.x_stride + b * F::block_size,
                              count * F::block_size * sizeof(float));
         for (std::size_t r = begin; r < end; r += tiles::take(end - r))
-            multiply_stretch<F>(a, r, tiles::take(end - r), b, packed, tiles::stretch, tokens, a.y + t * a.y_stride + r);
+            multiply_stretch<F>(a, r, tiles::take(end - r), b, packed, tiles::stretch, tokens,
+                                a.y + t * a.y_stride + r);
     }
 }
 
@@ -173,7 +182,8 @@ template <format F>
     if (a.tokens <= tiles::few_tokens) {
         for (std::size_t r = begin; a.tokens != 0 && r < end; r += tiles::take(end - r))
             for (std::size_t b = 0; b < blocks; b += tiles::stretch_blocks)
-                detail::multiply_stretch<F>(a, r, tiles::take(end - r), b, a.x + b * F::block_size, a.x_stride, a.tokens, a.y + r);
+                detail::multiply_stretch<F>(a, r, tiles::take(end - r), b, a.x + b * F::block_size, a.x_stride,
+                                            a.tokens, a.y + r);
     } else {
         for (std::size_t t = 0; t < a.tokens; t += tiles::token_block) {
             const std::size_t left = a.tokens - t;

@@ -49,8 +49,8 @@ struct reduced {
 
 } // namespace detail
 
-/// e^x with a relative error below 2e-7 where the result is a normal number. Below -104 it is 0, above 88.73 infinity, of
-/// NaN it is NaN.
+/// e^x with a relative error below 2e-7 where the result is a normal number. Below -104 it is 0, above 88.73 infinity,
+/// of NaN it is NaN.
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 exp8(__m256 x) {
     // Of a NaN these two keep the second operand.
     const __m256 bounded = _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-105.0f), x));

@@ -37,8 +37,8 @@ namespace detail {
 }
 
 /// y = (x * factor) * w, the factor and the products in f32.
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void scale_stretch(const float* x, float factor, const float* w,
-                                                                                std::size_t cols, float* y) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void
+scale_stretch(const float* x, float factor, const float* w, std::size_t cols, float* y) {
     const __m256 factors = _mm256_set1_ps(factor);
     for (std::size_t i = 0; i < cols; i += 8) {
         const part p = part_at(i, cols);

@@ -15,13 +15,14 @@ namespace tern::kernel::cpu {
 namespace detail {
 
 /// a c - b s and b c + a s of one pair, with the same fused operation as the vectors.
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void turn(float a, float b, float c, float s, float& first, float& second) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void turn(float a, float b, float c, float s, float& first,
+                                                                      float& second) {
     first = __builtin_fmaf(a, c, -(b * s));
     second = __builtin_fmaf(b, c, a * s);
 }
 
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void turn_halves(const float* x, const float* cos, const float* sin,
-                                                                              std::size_t pairs, float* y) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void
+turn_halves(const float* x, const float* cos, const float* sin, std::size_t pairs, float* y) {
     for (std::size_t i = 0; i < pairs; i += 8) {
         const part p = part_at(i, pairs);
         const __m256 a = p.load(x), b = p.load(x + pairs), c = p.load(cos), s = p.load(sin);
@@ -30,8 +31,8 @@ namespace detail {
     }
 }
 
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void turn_neighbours(const float* x, const float* cos, const float* sin,
-                                                                                  std::size_t pairs, float* y) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void
+turn_neighbours(const float* x, const float* cos, const float* sin, std::size_t pairs, float* y) {
     const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     const std::size_t whole = pairs / 4 * 4;
     for (std::size_t i = 0; i < whole; i += 4) {
@@ -59,8 +60,10 @@ namespace detail {
         float* y = a.y + t * a.y_stride + h * a.head_dim;
         const float* cos = a.cos + t * pairs;
         const float* sin = a.sin + t * pairs;
-        if (a.pairing.value == rope_pairing::adjacent) detail::turn_neighbours(x, cos, sin, pairs, y);
-        else detail::turn_halves(x, cos, sin, pairs, y);
+        if (a.pairing.value == rope_pairing::adjacent)
+            detail::turn_neighbours(x, cos, sin, pairs, y);
+        else
+            detail::turn_halves(x, cos, sin, pairs, y);
         for (std::size_t i = a.dims; i < a.head_dim; ++i) y[i] = x[i];
     }
 }
