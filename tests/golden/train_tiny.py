@@ -569,7 +569,6 @@ def export(a, sp, texts, ids, size):
             continue
         model, saved = load(checkpoint)
         path = os.path.join(a.models_dir, file)
-        trained = bits_per_byte(model, ids[2], size[2])
         write_gguf(path, model, sp, name, quantized)
         stored = read_gguf(path, model.c)
         params = sum(p.numel() for p in model.parameters())
@@ -578,7 +577,7 @@ def export(a, sp, texts, ids, size):
             "file_bytes": os.path.getsize(path), "parameters": params, "config": model.c,
             "checkpoint_step": saved["step"], "validation_bits_per_byte": saved["valid_bits_per_byte"],
             "held_out_bits_per_byte": bits_per_byte(stored, ids[2], size[2]),
-            "held_out_bits_per_byte_before_storing": trained, "texts": {}, "greedy": [],
+            "texts": {}, "greedy": [],
         }
         if model.c["experts"]:
             unused = (model.c["experts"] - model.c["active"]) * 3 * model.c["dim"] * model.c["ff"]
@@ -623,7 +622,7 @@ def main():
     p.add_argument("--models-dir", default=os.path.join(root, "examples", "data"))
     p.add_argument("--data-dir", default=os.path.join(root, "tests", "data"))
     p.add_argument("--steps", type=int, default=1400, help="steps for the dense model")
-    p.add_argument("--moe-steps", type=int, default=900,
+    p.add_argument("--moe-steps", type=int, default=480,
                    help="steps for the mixture, after half of the dense model's")
     p.add_argument("--batch", type=int, default=4, help="windows of 256 tokens per step")
     p.add_argument("--rate", type=float, default=8e-3, help="peak learning rate, dense model")
