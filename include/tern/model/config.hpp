@@ -134,8 +134,16 @@ inline decoder_config read_config(const checkpoint& file) {
     c.head_dim = keys.size_or("attention.key_length", c.width / c.heads);
     if (c.head_dim == 0 || keys.size_or("attention.value_length", c.head_dim) != c.head_dim)
         keys.refuse("has heads of 0 dimensions, or keys and values of different lengths, which is not supported");
+    // The rope table is as long as a head: an absurd length must not become memory before a tensor confirms it.
+    if (c.head_dim > 65536) keys.refuse("has an attention.key_length of " + std::to_string(c.head_dim));
     c.norm_eps = keys.real_or("attention.layer_norm_rms_epsilon", 1e-5f);
-    c.rope = detail::read_rope(keys, c.head_dim);
+    if (!(c.norm_eps >= 0) || !std::isfinite(c.norm_eps))
+        keys.refuse("has an attention.layer_norm_rms_epsilon that is no number from 0");
+    try {
+        c.rope = detail::read_rope(keys, c.head_dim);
+    } catch (const config_error& e) {
+        keys.refuse("has unusable keys " + keys.key("rope.*") + ": " + e.what());
+    }
     c.experts = keys.size_or("expert_count", 0);
     c.experts_used = keys.size_or("expert_used_count", 0);
     c.expert_hidden = keys.size_or("expert_feed_forward_length", c.hidden);

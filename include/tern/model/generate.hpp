@@ -44,7 +44,8 @@ task<activation> prefill(context& ctx, const D& model, Cache& cache, std::span<c
 /// Generates tokens until `on_token(id)` returns false or there are `options.tokens`. `on_token` is called with each
 /// token as soon as it is chosen; its token is then part of the sequence, except the last one, which the cache has not
 /// seen. `history` holds the prompt, is extended by the tokens, and is what the repetition penalty sees. Arguments must
-/// live until it completes. When it throws, the cache's sequence is as long as it was before the failed pass.
+/// live until it completes. When it throws, the cache's sequence is as long as it was before the prompt or, once
+/// tokens come, before the failed pass.
 ///
 ///     loop.run(tern::generate(ctx, *model, cache, history, sampler, {.tokens = 40}, print));
 template <decoder_model D, kv_cache Cache, class OnToken>

@@ -20,19 +20,21 @@ namespace tern {
 ///
 ///     std::unique_ptr<tern::decoder> model = tern::open_decoder(file, store);
 inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, residency_store& store) {
+    const auto name = file.metadata().get<std::string>("general.architecture");
+    // Said first: the keys of an unknown architecture may be anything.
+    if (name != "llama" && name != "qwen2" && name != "qwen3" && name != "qwen3moe" && name != "gemma3")
+        throw unsupported_error("there is no decoder for the architecture \"" + name +
+                                    "\": known are llama, qwen2, qwen3, qwen3moe and gemma3",
+                                {.path = file.path()});
     decoder_config config = read_config(file);
     weights<any_weight> from(file, store);
-    const std::string name = config.architecture;
     const auto make = [&]<class D>(std::type_identity<D>) -> std::unique_ptr<decoder> {
         return std::make_unique<decoder_of<D>>(D(from, std::move(config)));
     };
     if (name == "llama") return make(std::type_identity<llama<>>{});
     if (name == "qwen2") return make(std::type_identity<qwen2<>>{});
-    if (name == "qwen3" || name == "qwen3moe") return make(std::type_identity<qwen3<>>{});
     if (name == "gemma3") return make(std::type_identity<gemma3<>>{});
-    throw unsupported_error("there is no decoder for the architecture \"" + name +
-                                "\": known are llama, qwen2, qwen3, qwen3moe and gemma3",
-                            {.path = file.path()});
+    return make(std::type_identity<qwen3<>>{});
 }
 
 } // namespace tern

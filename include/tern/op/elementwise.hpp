@@ -86,10 +86,13 @@ inline task<activation> soft_cap(context& ctx, activation x, float cap) {
 
 /// The rows of x that `rows` names: for the logits that a batch wants. `rows` must live until this completes.
 inline task<activation> select_rows(context& ctx, activation x, const std::vector<std::int32_t>& rows) {
-    for (const std::int32_t r : rows)
-        if (r < 0 || static_cast<std::size_t>(r) >= x.rows())
-            throw shape_error("row " + std::to_string(r) + " was asked of " + std::to_string(x.rows()));
-    if (rows.size() == x.rows()) co_return x;
+    bool all = rows.size() == x.rows();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i] < 0 || static_cast<std::size_t>(rows[i]) >= x.rows())
+            throw shape_error("row " + std::to_string(rows[i]) + " was asked of " + std::to_string(x.rows()));
+        all = all && static_cast<std::size_t>(rows[i]) == i;
+    }
+    if (all) co_return x;
     if (detail::recorded(ctx, "select_rows", rows.size(), x.cols()))
         co_return ctx.make(ctx.host(), rows.size(), x.cols());
     activation y = ctx.make(*x.on(), rows.size(), x.cols());

@@ -11,8 +11,8 @@
 
 namespace tern {
 
-/// table [vocabulary, width] -> [tokens, width], times `scale`. Computed on the host from a readable copy of the table;
-/// ids are checked: shape_error names the token that the vocabulary does not have.
+/// table [vocabulary, width] -> [tokens, width], times `scale`. Computed where the plan has the table. Ids are checked:
+/// shape_error names the token that the vocabulary does not have.
 ///
 ///     auto x = co_await tern::embed(ctx, token_embd, batch.tokens);
 template <weight_tensor Weight>

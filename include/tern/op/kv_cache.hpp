@@ -56,6 +56,10 @@ inline void check_sequence(const kv_shape& shape, std::size_t sequence) {
 /// Checks that each token of a batch continues its sequence and fits, and calls `grow(sequence)` for each in order.
 template <class Length, class Grow>
 void continue_sequences(const kv_shape& shape, const batch& b, Length length, Grow grow) {
+    if (b.positions.size() != b.size() || b.sequences.size() != b.size())
+        throw shape_error("a batch of " + std::to_string(b.size()) + " tokens has " +
+                          std::to_string(b.positions.size()) + " positions and " + std::to_string(b.sequences.size()) +
+                          " sequences");
     for (std::size_t i = 0; i < b.size(); ++i) {
         const auto sequence = static_cast<std::size_t>(b.sequences[i]);
         check_sequence(shape, sequence);

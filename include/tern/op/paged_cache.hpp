@@ -49,8 +49,17 @@ public:
         for (const table& t : tables_) planned_.push_back(t.length);
         detail::continue_sequences(
             shape_, b, [this](std::size_t s) { return planned_[s]; }, [this](std::size_t s) { ++planned_[s]; });
-        for (std::size_t s = 0; s < tables_.size(); ++s)
-            if (planned_[s] != tables_[s].length) make_room(tables_[s], planned_[s]);
+        try {
+            for (std::size_t s = 0; s < tables_.size(); ++s)
+                if (planned_[s] != tables_[s].length) make_room(tables_[s], planned_[s]);
+        } catch (...) {
+            // Also where room was found: pages without tokens must not be shared by a later copy.
+            for (table& t : tables_) {
+                drop_pages(t, pages_for(t.length));
+                set_length(t, t.length);
+            }
+            throw;
+        }
         for (std::size_t s = 0; s < tables_.size(); ++s)
             if (planned_[s] != tables_[s].length) set_length(tables_[s], planned_[s]);
     }
@@ -127,13 +136,8 @@ private:
                 last = own;
             }
         }
-        try {
-            while (t.pages.size() < pages_for(length)) t.pages.push_back(take_page());
-        } catch (...) {
-            drop_pages(t, pages_for(t.length));
-            set_length(t, t.length);
-            throw;
-        }
+        t.pages.reserve(pages_for(length));
+        while (t.pages.size() < pages_for(length)) t.pages.push_back(take_page());
     }
 
     std::uint32_t take_page() {

@@ -31,13 +31,18 @@ inline bytes bytes_to_load(const placement& p, const graph& g) {
     return sum;
 }
 
-/// Places every slice, in the order of the graph. Throws what a transfer throws; copies that arrived before stay
-/// placed. A stop takes effect within one chunk. `devices`, the graph, the placement and the listener must live until
+/// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
+/// up first. Throws what a transfer throws; copies that arrived before stay placed. A stop takes effect within one chunk. `devices`, the graph, the placement and the listener must live until
 /// it completes.
 ///
 ///     loop.run(tern::apply(plan, graph, store, devices, stop, &progress));
 inline task<void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
                         std::stop_token stop = {}, arrival_listener* listener = nullptr) {
+    for (std::size_t i = 0; i < g.tensors.size(); ++i)
+        for (std::size_t e = 0; e < g.tensors[i].shape.experts; ++e)
+            for (device* d : devices)
+                if (d->memory().where() != p.tensors[i].where)
+                    store.evict(g.tensors[i].first + static_cast<slice_id>(e), *d);
     for (std::size_t i = 0; i < g.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
         const location where = p.tensors[i].where;
