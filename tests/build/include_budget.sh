@@ -23,11 +23,10 @@ grep "^$include/tern/" dependencies.txt | xargs sed -n 's/^ *# *include *\(<[a-z
     LC_ALL=C sort -u > standard.cpp
 echo 'int main() {}' >> standard.cpp
 
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
-once() { # source: milliseconds of one compilation
-    start=$(now_ms)
-    "$compiler" -std=c++20 -O0 -I"$include" -c "$1" -o object.o
-    echo $(($(now_ms) - start))
+# Milliseconds of processor time of one compilation, which other programs on the machine disturb less than a clock does.
+once() {
+    ("$compiler" -std=c++20 -O0 -I"$include" -c "$1" -o object.o && times) |
+        awk -F '[ms ]+' 'NR == 2 { printf "%d", ($1 * 60 + $2 + $3 * 60 + $4) * 1000 }'
 }
 best_standard=999999
 best_tern=999999
