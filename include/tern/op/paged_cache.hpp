@@ -106,7 +106,7 @@ public:
     }
 
 private:
-    struct page {
+    struct stored_page {
         allocation data{};
         std::uint32_t owners = 0;
     };
@@ -181,7 +181,7 @@ private:
     kv_shape shape_;
     std::size_t page_tokens_;
     std::vector<table> tables_;
-    std::vector<page> pages_;
+    std::vector<stored_page> pages_;
     std::vector<std::uint32_t> free_;
     std::vector<std::size_t> planned_;
 };
