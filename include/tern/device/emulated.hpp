@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include <tern/base/error.hpp>
 #include <tern/device/device.hpp>
 #include <tern/device/service.hpp>
 
@@ -27,8 +28,9 @@ struct emulated_options {
 ///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
 class emulated_device final : public device {
 public:
+    /// Throws config_error for a bandwidth or a latency that is no such thing, and what `region_arena` throws.
     explicit emulated_device(const emulated_options& options)
-        : options_(options), name_("emulated:" + std::to_string(options.index)),
+        : options_(checked(options)), name_("emulated:" + std::to_string(options.index)),
           memory_({tier_of<vram>, options.index, 0}, options.capacity), in_({this, &to_device_}),
           out_({this, &to_host_}) {}
 
@@ -48,6 +50,12 @@ public:
     link_traffic traffic() const noexcept override { return {{to_device_.load()}, {to_host_.load()}}; }
 
 private:
+    static const emulated_options& checked(const emulated_options& options) {
+        if (!(options.bandwidth.count > 0)) throw config_error("an emulated link needs a bandwidth above 0");
+        if (!(options.latency.count >= 0)) throw config_error("an emulated link needs a latency of at least 0");
+        return options;
+    }
+
     /// One direction of the link.
     struct copier {
         const emulated_device* owner;
@@ -55,9 +63,10 @@ private:
 
         void operator()(copy_call& call) const {
             using clock = std::chrono::steady_clock;
-            const seconds cost = owner->options_.latency + call.size / owner->options_.bandwidth;
-            const auto deadline =
-                clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(cost.count));
+            constexpr double longest = 1e9; // thirty years: more does not fit the clock
+            const double cost = (owner->options_.latency + call.size / owner->options_.bandwidth).count;
+            const std::chrono::duration<double> wait(cost < longest ? cost : longest);
+            const auto deadline = clock::now() + std::chrono::ceil<clock::duration>(wait);
             if (call.size.count != 0) std::memcpy(call.to, call.from, call.size.count);
             moved->fetch_add(call.size.count, std::memory_order_relaxed);
             std::this_thread::sleep_until(deadline);

@@ -28,11 +28,10 @@ public:
 
     void submit(Call& call) {
         call.next = nullptr;
-        {
-            const std::lock_guard lock(mutex_);
-            (last_ != nullptr ? last_->next : first_) = &call;
-            last_ = &call;
-        }
+        // Notified under the lock: once it is released, the call may end and this service after it.
+        const std::lock_guard lock(mutex_);
+        (last_ != nullptr ? last_->next : first_) = &call;
+        last_ = &call;
         wake_.notify_one();
     }
 

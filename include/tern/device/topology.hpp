@@ -41,12 +41,11 @@ inline std::size_t worker_count(const cpu_topology& topology) {
         if (!seen) cores.push_back(cpu.first_sibling);
     }
     std::size_t count = cores.empty() ? 1 : cores.size();
-    if (topology.quota > 0) {
-        auto granted = static_cast<std::size_t>(topology.quota);
-        if (static_cast<double>(granted) < topology.quota) ++granted;
-        if (granted < count) count = granted;
+    if (topology.quota > 0 && topology.quota < static_cast<double>(count)) {
+        count = static_cast<std::size_t>(topology.quota);
+        if (static_cast<double>(count) < topology.quota) ++count;
     }
-    return count == 0 ? 1 : count;
+    return count;
 }
 
 namespace detail {
@@ -91,7 +90,8 @@ inline cpu_topology read_topology(const std::vector<int>& allowed, const std::st
     cpu_topology topology;
     // Intel's hybrid processors list their performance cores here; others have no such file.
     const std::vector<int> performance = detail::parse_cpu_list(detail::first_line(root + "/devices/cpu_core/cpus"));
-    // Arm gives each core a capacity relative to the largest.
+    // Elsewhere each core may have a capacity. It differs a little among the fast ones too (one is often chosen for its
+    // peak clock), and is less than half of the largest for those made to save power.
     std::vector<int> capacity;
     int largest = 0;
     for (const int id : allowed) {
@@ -104,7 +104,7 @@ inline cpu_topology read_topology(const std::vector<int>& allowed, const std::st
         const std::string cpu = root + "/devices/system/cpu/cpu" + std::to_string(id);
         const std::vector<int> siblings =
             detail::parse_cpu_list(detail::first_line(cpu + "/topology/thread_siblings_list"));
-        const bool fast = (performance.empty() || detail::contains(performance, id)) && capacity[i] == largest;
+        const bool fast = performance.empty() ? 2 * capacity[i] >= largest : detail::contains(performance, id);
         topology.allowed.push_back({id, siblings.empty() ? id : siblings.front(), fast});
     }
     const std::string quota = detail::first_line(root + "/fs/cgroup/cpu.max");

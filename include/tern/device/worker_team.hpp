@@ -17,7 +17,8 @@
 namespace tern {
 
 /// Splits the items of one operator over threads; the caller is one of them. Between operators the others spin for a
-/// short, bounded time and then sleep. `run` may be called from several threads: one operator runs at a time.
+/// short, bounded time and then sleep. `run` may be called from several threads: the team serves one operator at a
+/// time; one of a single piece is its caller's own affair. Not to be called from within a piece.
 ///
 ///     tern::worker_team team{tern::usable_workers()};
 ///     team.run(rows, 16, [&](std::size_t begin, std::size_t end) { ... });
@@ -40,9 +41,10 @@ public:
 
     std::size_t workers() const noexcept { return threads_.size() + 1; }
 
-    /// Calls `fn(begin, end)` over [0, items) in pieces of `grain` items, and returns when all are done. The pieces are
-    /// taken by whoever is free, so results must not depend on which worker computes what. The first exception of a
-    /// piece is rethrown here; pieces not yet begun are then left out.
+    /// Calls `fn(begin, end)` over [0, items) in pieces of `grain` items, or in a single one where there is one worker,
+    /// and returns when all are done. The pieces are taken by whoever is free, so results must depend neither on which
+    /// worker computes what nor on how items are grouped. The first exception of a piece is rethrown here; pieces not
+    /// yet begun are then left out.
     template <class Fn> void run(std::size_t items, std::size_t grain, Fn&& fn) {
         if (items == 0) return;
         grain = grain == 0 ? 1 : grain;

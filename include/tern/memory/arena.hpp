@@ -3,16 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <sys/mman.h>
 
-#include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
 #include <tern/memory/budget.hpp>
@@ -92,7 +92,9 @@ public:
 private:
     std::byte* take(bytes n, std::string_view what) override {
         budget_.take(n, what);
-        void* data = ::operator new(n.count, std::align_val_t{alignment}, std::nothrow);
+        // No object is larger than that, and operator new itself may round a larger size up to nothing.
+        constexpr std::uint64_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+        void* data = n.count > largest ? nullptr : ::operator new(n.count, std::align_val_t{alignment}, std::nothrow);
         if (data == nullptr) {
             budget_.give_back(n);
             throw budget_error("the system has no memory for " + std::string(what), {.needed = n.count});
@@ -108,18 +110,18 @@ private:
 };
 
 /// A device's memory: one region of a fixed capacity, reserved at once and touched only where it is used. Best fit with
-/// merging of neighbours, so that a request fits exactly when a hole holds it.
+/// merging of neighbours, so that a request fits exactly when a hole holds it. To free never allocates.
 class region_arena final : public arena {
 public:
     region_arena(location where, bytes capacity) : where_(where), budget_(to_string(where), capacity) {
         if (capacity.count == 0) return;
+        holes_.push_back({0, capacity.count});
         void* base =
             ::mmap(nullptr, capacity.count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED)
             throw budget_error("cannot reserve " + to_string(where) + ": choose a smaller capacity",
                                {.needed = capacity.count});
         base_ = static_cast<std::byte*>(base);
-        holes_.emplace(0, capacity.count);
     }
     ~region_arena() override {
         if (base_ != nullptr) ::munmap(base_, budget_.limit().count);
@@ -131,63 +133,79 @@ public:
     /// The largest request that would succeed now. Less than the free bytes when they are in pieces.
     bytes largest_hole() const {
         const std::lock_guard lock(mutex_);
-        std::uint64_t largest = 0;
-        for (const auto& [offset, size] : holes_) largest = size > largest ? size : largest;
-        return {largest};
+        return {largest()};
     }
 
 private:
+    struct hole {
+        std::uint64_t offset;
+        std::uint64_t size;
+    };
+
     std::byte* take(bytes n, std::string_view what) override {
         const std::lock_guard lock(mutex_);
-        const std::uint64_t size = padded(n);
+        // There are at most as many holes as allocations and one: room for those that freeing makes is taken here.
+        if (holes_.capacity() < live_ + 2) holes_.reserve(2 * (live_ + 2));
         auto best = holes_.end();
-        for (auto hole = holes_.begin(); hole != holes_.end(); ++hole)
-            if (hole->second >= size && (best == holes_.end() || hole->second < best->second)) best = hole;
-        if (best == holes_.end()) {
-            std::uint64_t largest = 0;
-            for (const auto& [offset, hole] : holes_) largest = hole > largest ? hole : largest;
+        for (auto h = holes_.begin(); h != holes_.end(); ++h)
+            if (h->size >= n.count && (best == holes_.end() || h->size < best->size)) best = h;
+        if (best == holes_.end())
             throw budget_error(to_string(where_) + " has no room for " + std::string(what) +
                                    ": raise its capacity or place less there",
-                               {.needed = n.count, .available = largest});
-        }
+                               {.needed = n.count, .available = largest()});
+        const std::uint64_t offset = best->offset;
+        const std::uint64_t size = occupied(offset, n);
         budget_.take({size}, what);
-        const auto [offset, room] = *best;
-        holes_.erase(best);
-        if (room > size) holes_.emplace(offset + size, room - size);
+        best->offset += size;
+        best->size -= size;
+        if (best->size == 0) holes_.erase(best);
+        ++live_;
         return base_ + offset;
     }
 
     void give_back(std::byte* data, bytes n) noexcept override {
         const std::lock_guard lock(mutex_);
         const auto offset = static_cast<std::uint64_t>(data - base_);
-        std::uint64_t size = padded(n);
+        const std::uint64_t size = occupied(offset, n);
         budget_.give_back({size});
-        auto next = holes_.lower_bound(offset);
-        if (next != holes_.end() && next->first == offset + size) {
-            size += next->second;
-            next = holes_.erase(next);
-        }
+        --live_;
+        auto next = holes_.begin();
+        while (next != holes_.end() && next->offset < offset) ++next;
+        const bool joins_next = next != holes_.end() && next->offset == offset + size;
         if (next != holes_.begin()) {
-            const auto before = std::prev(next);
-            if (before->first + before->second == offset) {
-                before->second += size;
+            hole& before = *(next - 1);
+            if (before.offset + before.size == offset) {
+                before.size += joins_next ? size + next->size : size;
+                if (joins_next) holes_.erase(next);
                 return;
             }
         }
-        holes_.emplace_hint(next, offset, size);
+        if (joins_next)
+            *next = {offset, size + next->size};
+        else
+            holes_.insert(next, {offset, size});
     }
 
-    /// Rounded up to the alignment; an empty request takes one unit, so that addresses stay distinct. A size near the
-    /// end of the number range is passed on and fails for want of a hole.
-    static std::uint64_t padded(bytes n) noexcept {
-        return try_round_up<std::uint64_t>(n.count == 0 ? 1 : n.count, alignment).value_or(n.count);
+    /// What an allocation at `offset` takes: its size rounded up to the alignment, so that the next one is aligned too,
+    /// but not past the end. An empty one takes one unit, so that addresses stay distinct.
+    std::uint64_t occupied(std::uint64_t offset, bytes n) const noexcept {
+        const std::uint64_t units = n.count == 0 ? 1 : n.count / alignment + (n.count % alignment != 0);
+        const std::uint64_t left = budget_.limit().count - offset;
+        return units * alignment < left ? units * alignment : left;
+    }
+
+    std::uint64_t largest() const noexcept {
+        std::uint64_t size = 0;
+        for (const hole& h : holes_) size = h.size > size ? h.size : size;
+        return size;
     }
 
     location where_;
     tern::budget budget_;
     std::byte* base_ = nullptr;
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::uint64_t> holes_; // offset -> size
+    std::vector<hole> holes_; // by offset
+    std::size_t live_ = 0;
 };
 
 } // namespace tern

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <tern/base/config.hpp>
 #include <tern/base/diagnose.hpp>
@@ -26,6 +27,9 @@ template <class T>
 concept tier = requires {
     { T::name } -> std::convertible_to<std::string_view>;
     { T::reached_by } -> std::convertible_to<reach>;
+    // Both are constants.
+    typename std::bool_constant<(std::string_view(T::name).size() > 0)>;
+    typename std::bool_constant<(T::reached_by == reach::host)>;
 };
 
 /// The accelerator's own memory: real with CUDA, an arena with a hard capacity on the emulated accelerator.
@@ -51,7 +55,7 @@ struct tier_info {
     std::string_view name;
     reach reached_by;
 
-    friend bool operator==(const tier_info& a, const tier_info& b) noexcept { return a.name == b.name; }
+    friend constexpr bool operator==(const tier_info& a, const tier_info& b) noexcept { return a.name == b.name; }
 };
 
 template <tier T> inline constexpr tier_info tier_of{T::name, T::reached_by};

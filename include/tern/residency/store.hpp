@@ -41,9 +41,10 @@ struct residency_counters {
 /// `place` puts a copy somewhere to stay; `borrow` where none is readable makes one that goes away with its last lease.
 /// Devices, arenas and backings must outlive the store, and the store its leases. Calls are safe from several threads;
 /// coroutines go on in `home`.
-class residency_store final : public lender {
+template <class = void>
+class basic_residency_store final : public lender {
 public:
-    explicit residency_store(run_loop& home, arena& staging) : home_(home), staging_(staging) {}
+    explicit basic_residency_store(run_loop& home, arena& staging) : home_(home), staging_(staging) {}
 
     /// A new slice. `memory` of the backing, where it has one, is readable by host devices in place (a mapping).
     slice_id add(std::string name, backing from, bytes size) {
@@ -152,7 +153,7 @@ private:
         std::exception_ptr error{};
     };
     struct wait_for {
-        residency_store& store;
+        basic_residency_store& store;
         copy& awaited;
         location where;
         waiter self{};
@@ -209,24 +210,34 @@ private:
     task<lease> bring(slice_id id, device& on, move_function move, std::stop_token stop, arrival_listener* listener) {
         for (;;) {
             copy* there = nullptr;
-            bool mine = false;
             {
                 const std::lock_guard lock(mutex_);
                 slice& s = slices_.at(id);
                 there = find(s, on);
                 if (there != nullptr && there->state == copy_state::resident) co_return hold(id, s, *there);
-                mine = there == nullptr;
-                if (mine) there = &begin_arrival(s, on);
             }
-            if (mine) co_return co_await arrive(id, *there, on, move, std::move(stop), listener);
-            if (lease shared = co_await wait_for{*this, *there, on.memory().where()}) co_return shared;
+            lease got;
+            if (there == nullptr)
+                got = co_await arrive(id, on, move, stop, listener);
+            else
+                got = co_await wait_for{*this, *there, on.memory().where()};
+            if (got) co_return got;
         }
     }
 
-    /// Makes the copy. On failure the entry is free again and every waiter gets the error.
-    task<lease> arrive(slice_id id, copy& fresh, device& on, move_function move, std::stop_token stop,
-                       arrival_listener* listener) {
+    /// Makes the copy; gives an empty lease where another coroutine began one first. On failure the entry is free again
+    /// and every waiter gets the error.
+    task<lease> arrive(slice_id id, device& on, move_function move, std::stop_token stop, arrival_listener* listener) {
         const slice& s = at(id); // name, backing and size never change
+        copy* entry = nullptr;
+        {
+            // Marked here, where nothing that can fail lies before the arrival's own error handling.
+            const std::lock_guard lock(mutex_);
+            slice& owner = slices_.at(id);
+            if (find(owner, on) != nullptr) co_return lease{};
+            entry = &begin_arrival(owner, on);
+        }
+        copy& fresh = *entry;
         std::exception_ptr failure;
         try {
             fresh.data = on.memory().allocate(s.size, s.name);
@@ -288,5 +299,8 @@ private:
     std::deque<slice> slices_; // references stay valid as it grows
     residency_counters counters_{};
 };
+
+/// The store. (A template underneath, so that a program compiles its coroutines only where it makes one.)
+using residency_store = basic_residency_store<>;
 
 } // namespace tern

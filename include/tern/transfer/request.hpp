@@ -50,9 +50,10 @@ struct transfer_request {
 ///         static tern::task<void> move(tern::transfer_request request);
 ///     };
 template <class T>
-concept transfer_strategy = requires(transfer_request request) {
+concept transfer_strategy = requires {
     { T::name } -> std::convertible_to<std::string_view>;
-    { T::move(request) } -> std::same_as<task<void>>;
+    // By value: the coroutine keeps the request.
+    static_cast<task<void> (*)(transfer_request)>(&T::move);
 };
 
 /// A strategy's run-time twin.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -36,18 +37,19 @@ template <bytes Chunk, std::size_t Depth> struct staged {
         const allocation ring = request.staging->allocate(bytes{stage_size} * stages, request.what);
         std::array<async_event, Depth> free;
         for (async_event& f : free) f.set();
+        std::atomic<bool> failed{false}; // a token of the scope would tell too, and allocate
         scope copies;
         std::exception_ptr failure;
         try {
             for (std::uint64_t i = 0; i < chunks; ++i) {
                 async_event& mine = free[i % Depth];
                 co_await mine;
-                if (copies.token().stop_requested()) break; // a copy failed: join tells how
+                if (failed.load(std::memory_order_relaxed)) break; // join tells how
                 mine.reset();
                 std::byte* const stage = ring.data() + (i % Depth) * stage_size;
                 const std::size_t size = size_of(request, i);
                 detail::read_backing(request, i * Chunk.count, stage, size);
-                copies.spawn(copy_chunk(request, i, stage, size, mine));
+                copies.spawn(copy_chunk(request, i, stage, size, mine, failed));
             }
         } catch (...) { failure = std::current_exception(); }
         // The ring is in use until every copy has ended.
@@ -70,13 +72,16 @@ private:
     }
 
     static task<void> copy_chunk(transfer_request request, std::uint64_t chunk, const std::byte* stage,
-                                 std::size_t size, async_event& done) {
+                                 std::size_t size, async_event& done, std::atomic<bool>& failed) {
         std::exception_ptr failure;
         try {
             co_await copy(*request.on, *request.home, direction::to_device, request.to + chunk * Chunk.count, stage,
                           {size});
             detail::arrived(request, size);
-        } catch (...) { failure = std::current_exception(); }
+        } catch (...) {
+            failure = std::current_exception();
+            failed.store(true, std::memory_order_relaxed);
+        }
         done.set();
         if (failure) std::rethrow_exception(failure);
     }

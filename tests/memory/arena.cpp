@@ -1,0 +1,215 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <tern/memory/arena.hpp>
+
+using namespace tern::literals;
+
+namespace {
+
+const tern::location card{tern::tier_of<tern::vram>, 2, 0};
+
+bool aligned(const tern::allocation& a) { return reinterpret_cast<std::uintptr_t>(a.data()) % 64 == 0; }
+
+} // namespace
+
+TEST_CASE("memory/arena: an allocation gives itself back once, however it is moved") {
+    tern::heap_arena ram{100_B};
+    {
+        tern::allocation a = ram.allocate(60_B, "a");
+        CHECK(a);
+        CHECK(a.size() == 60_B);
+        CHECK(aligned(a));
+        std::memset(a.data(), 1, 60);
+        tern::allocation b = std::move(a);
+        CHECK_FALSE(a);
+        CHECK(b);
+        a = std::move(b);
+        CHECK(a.size() == 60_B);
+        a = ram.allocate(40_B, "b");
+        CHECK(ram.budget().used() == 40_B);
+        CHECK(ram.budget().peak() == 100_B);
+    }
+    CHECK(ram.budget().used() == 0_B);
+    CHECK_FALSE(tern::allocation{});
+}
+
+TEST_CASE("memory/arena: the heap is counted, and what the system cannot have is an error") {
+    tern::heap_arena ram{1000_B};
+    CHECK(ram.where() == tern::location{tern::tier_of<tern::pageable>, 0, 0});
+    try {
+        static_cast<void>(ram.allocate(1001_B, "token_embd.weight"));
+        FAIL("1001 bytes went into 1000");
+    } catch (const tern::budget_error& e) {
+        CHECK(e.needed() == 1001u);
+        CHECK(e.available() == 1000u);
+        const std::string text = e.what();
+        CHECK(text.find("pageable") != text.npos);
+        CHECK(text.find("token_embd.weight") != text.npos);
+    }
+    tern::heap_arena boundless;
+    for (const std::uint64_t back : {0u, 1u, 62u, 63u, 64u, 1000u}) {
+        const tern::bytes n{std::numeric_limits<std::uint64_t>::max() - back};
+        CHECK_THROWS_AS(static_cast<void>(boundless.allocate(n, "w")), tern::budget_error);
+        CHECK(boundless.budget().used() == 0_B);
+    }
+    CHECK(boundless.allocate(0_B, "nothing").data() != nullptr);
+}
+
+TEST_CASE("memory/arena: a region's capacity is hard and its errors name what, needed and available") {
+    tern::region_arena gpu{card, 1_MiB};
+    CHECK(gpu.where() == card);
+    const tern::allocation first = gpu.allocate(1000_KiB, "first");
+    try {
+        static_cast<void>(gpu.allocate(24577_B, "blk.7.attn_q.weight"));
+        FAIL("24577 bytes went into 24576");
+    } catch (const tern::budget_error& e) {
+        CHECK(e.needed() == 24577u);
+        CHECK(e.available() == 24576u);
+        const std::string text = e.what();
+        CHECK(text.find("vram:2") != text.npos);
+        CHECK(text.find("blk.7.attn_q.weight") != text.npos);
+    }
+    const tern::allocation rest = gpu.allocate(24576_B, "rest");
+    CHECK(gpu.largest_hole() == 0_B);
+    CHECK(gpu.budget().used() == 1_MiB);
+    CHECK_THROWS_AS(static_cast<void>(gpu.allocate(0_B, "nothing")), tern::budget_error);
+    CHECK_THROWS_AS(static_cast<void>(gpu.allocate({std::numeric_limits<std::uint64_t>::max()}, "all")),
+                    tern::budget_error);
+    CHECK(gpu.budget().peak() == 1_MiB);
+}
+
+TEST_CASE("memory/arena: a region of an odd size is used to its last byte") {
+    tern::region_arena gpu{card, 1000_B};
+    {
+        const tern::allocation all = gpu.allocate(1000_B, "all");
+        std::memset(all.data(), 1, 1000);
+        CHECK(gpu.budget().used() == 1000_B);
+    }
+    CHECK_THROWS_AS(static_cast<void>(gpu.allocate(1001_B, "more")), tern::budget_error);
+    tern::allocation head = gpu.allocate(1_B, "head");
+    tern::allocation tail = gpu.allocate(936_B, "tail");
+    CHECK(aligned(head));
+    CHECK(aligned(tail));
+    CHECK(gpu.largest_hole() == 0_B);
+    head = {};
+    CHECK(gpu.largest_hole() == 64_B);
+    tail = {};
+    CHECK(gpu.largest_hole() == 1000_B);
+    CHECK(gpu.budget().used() == 0_B);
+
+    tern::region_arena none{card, 0_B};
+    CHECK(none.largest_hole() == 0_B);
+    CHECK_THROWS_AS(static_cast<void>(none.allocate(1_B, "x")), tern::budget_error);
+    CHECK_THROWS_AS(tern::region_arena(card, {std::uint64_t{1} << 62}), tern::budget_error);
+}
+
+TEST_CASE("memory/arena: holes merge in whatever order they are freed") {
+    int order[] = {0, 1, 2, 3};
+    int orders = 0;
+    do {
+        tern::region_arena gpu{card, 256_B};
+        tern::allocation parts[4];
+        for (auto& part : parts) part = gpu.allocate(64_B, "part");
+        CHECK(gpu.largest_hole() == 0_B);
+        for (const int i : order) parts[i] = {};
+        CHECK(gpu.largest_hole() == 256_B);
+        CHECK(gpu.allocate(256_B, "all"));
+        ++orders;
+    } while (std::next_permutation(std::begin(order), std::end(order)));
+    CHECK(orders == 24);
+}
+
+TEST_CASE("memory/arena: the smallest hole that holds a request is taken") {
+    tern::region_arena gpu{card, 1024_B};
+    tern::allocation big = gpu.allocate(256_B, "big");
+    const tern::allocation wall = gpu.allocate(64_B, "wall");
+    tern::allocation small = gpu.allocate(128_B, "small");
+    const tern::allocation last = gpu.allocate(64_B, "last");
+    const std::byte* where = small.data();
+    big = {};
+    small = {};
+    CHECK(gpu.largest_hole() == 512_B);
+    CHECK(gpu.allocate(100_B, "fits").data() == where);
+    CHECK(gpu.budget().used() == 128_B);
+}
+
+TEST_CASE("memory/arena: a thousand growing rounds stay within ten MiB") {
+    tern::region_arena gpu{card, 10_MiB};
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+        const tern::allocation block = gpu.allocate(1_MiB + 4_KiB * i, "round");
+        block.data()[0] = std::byte{1};
+        block.data()[block.size().count - 1] = std::byte{1};
+    }
+    CHECK(gpu.budget().used() == 0_B);
+    CHECK(gpu.budget().peak() <= 10_MiB);
+    CHECK(gpu.largest_hole() == 10_MiB);
+    // The same with the one before still alive, as when a new cache replaces an old one.
+    tern::allocation before;
+    for (std::uint64_t i = 0; i < 500; ++i) before = gpu.allocate(1_MiB + 4_KiB * i, "round");
+    before = {};
+    CHECK(gpu.budget().peak() <= 10_MiB);
+    CHECK(gpu.largest_hole() == 10_MiB);
+}
+
+TEST_CASE("memory/arena: allocations never overlap and the capacity is never exceeded") {
+    tern::region_arena gpu{card, 64_KiB};
+    struct block {
+        tern::allocation data;
+        unsigned char mark;
+    };
+    std::deque<block> live;
+    std::uint32_t seed = 1;
+    const auto random = [&seed] { return (seed = seed * 1664525u + 1013904223u) >> 8; };
+    int refused = 0;
+    for (int round = 0; round < 20000; ++round) {
+        if (random() % 3 != 0) {
+            const auto mark = static_cast<unsigned char>(round);
+            try {
+                live.push_back({gpu.allocate({random() % 5000}, "x"), mark});
+                std::memset(live.back().data.data(), mark, live.back().data.size().count);
+            } catch (const tern::budget_error& e) {
+                ++refused;
+                CHECK(*e.needed() > *e.available());
+                CHECK(*e.available() == gpu.largest_hole().count);
+            }
+        } else if (!live.empty()) {
+            const std::size_t at = random() % live.size();
+            bool whole = true;
+            for (std::size_t i = 0; i < live[at].data.size().count; ++i)
+                whole = whole && live[at].data.data()[i] == static_cast<std::byte>(live[at].mark);
+            if (!whole) FAIL("an allocation was overwritten");
+            live.erase(live.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+    }
+    CHECK(refused > 0);
+    CHECK(gpu.budget().peak() <= 64_KiB);
+    live.clear();
+    CHECK(gpu.budget().used() == 0_B);
+    CHECK(gpu.largest_hole() == 64_KiB);
+}
+
+TEST_CASE("memory/arena: threads share a region") {
+    tern::region_arena gpu{card, 1_MiB};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+        threads.emplace_back([&gpu, t] {
+            for (int i = 0; i < 500; ++i) {
+                const tern::allocation a = gpu.allocate({100u + static_cast<unsigned>(i)}, "x");
+                std::memset(a.data(), t, a.size().count);
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    CHECK(gpu.budget().used() == 0_B);
+    CHECK(gpu.largest_hole() == 1_MiB);
+}
