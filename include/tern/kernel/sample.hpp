@@ -56,10 +56,10 @@ private:
 ///
 ///     tern::kernel::sampler next{{.temperature = 0.8f, .top_p = 0.95f, .seed = 7}};
 ///     auto id = next(logits, history);
-class sampler {
+template <class = void> class basic_sampler {
 public:
     /// Throws config_error where a setting is out of its range.
-    explicit sampler(const sampling& how) : how_(how), random_(how.seed) {
+    explicit basic_sampler(const sampling& how) : how_(how), random_(how.seed) {
         check(how.temperature >= 0 && std::isfinite(how.temperature), "temperature must be 0 or a positive number");
         check(how.top_k >= 0, "top_k must be 0 (for all) or positive");
         check(how.top_p > 0 && how.top_p <= 1, "top_p must be above 0 and at most 1");
@@ -230,5 +230,8 @@ private:
     std::vector<unsigned char> seen_;
     std::vector<candidate> top_;
 };
+
+/// The sampler. (A template underneath, so that a program compiles it only where it is used.)
+using sampler = basic_sampler<>;
 
 } // namespace tern::kernel

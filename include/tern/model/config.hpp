@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
-#include <tern/file/checkpoint.hpp>
 #include <tern/format/formats.hpp>
 #include <tern/kernel/rope_scaling.hpp>
 #include <tern/op/kv_cache.hpp>
@@ -48,23 +47,25 @@ struct decoder_config {
 namespace detail {
 
 /// Reads keys "<architecture>.<name>".
-struct config_keys {
-    const checkpoint& file;
+template <class File> struct config_keys {
+    const File& file;
     std::string prefix;
 
     std::string key(std::string_view name) const { return prefix + "." + std::string(name); }
-    std::size_t size(std::string_view name) const { return file.metadata().get<std::uint32_t>(key(name)); }
+    std::size_t size(std::string_view name) const { return file.metadata().template get<std::uint32_t>(key(name)); }
     std::size_t size_or(std::string_view name, std::size_t otherwise) const {
-        return file.metadata().try_get<std::uint32_t>(key(name)).value_or(static_cast<std::uint32_t>(otherwise));
+        return file.metadata().template try_get<std::uint32_t>(key(name)).value_or(
+            static_cast<std::uint32_t>(otherwise));
     }
     float real_or(std::string_view name, float otherwise) const {
-        return file.metadata().try_get<float>(key(name)).value_or(otherwise);
+        return file.metadata().template try_get<float>(key(name)).value_or(otherwise);
     }
     [[noreturn]] void refuse(const std::string& why) const { throw parse_error(why, {.path = file.path()}); }
 };
 
 /// A small stored tensor as floats, read now.
-inline std::vector<float> read_floats(const checkpoint& file, const stored_tensor& t, std::size_t count) {
+template <class File, class Stored>
+std::vector<float> read_floats(const File& file, const Stored& t, std::size_t count) {
     std::uint64_t numbers = 1;
     for (const std::uint64_t n : t.shape) numbers = checked_mul(numbers, n, "a shape");
     const std::size_t index = all_formats::index_of_name(t.format);
@@ -85,14 +86,15 @@ inline std::vector<float> read_floats(const checkpoint& file, const stored_tenso
     return values;
 }
 
-inline kernel::rope_frequencies read_rope(const config_keys& keys, std::size_t head_dim) {
+template <class File> kernel::rope_frequencies read_rope(const config_keys<File>& keys, std::size_t head_dim) {
     const std::size_t dims = keys.size_or("rope.dimension_count", head_dim);
     if (dims == 0 || dims % 2 != 0 || dims > head_dim)
         keys.refuse("rotates " + std::to_string(dims) + " dimensions of heads of " + std::to_string(head_dim));
     const double base = keys.real_or("rope.freq_base", 10000.0f);
-    const std::string kind = keys.file.metadata().try_get<std::string>(keys.key("rope.scaling.type")).value_or("none");
+    const std::string kind =
+        keys.file.metadata().template try_get<std::string>(keys.key("rope.scaling.type")).value_or("none");
     const double factor = keys.real_or("rope.scaling.factor", 1.0f);
-    if (const stored_tensor* listed = keys.file.find("rope_freqs.weight")) {
+    if (const auto* listed = keys.file.find("rope_freqs.weight")) {
         const std::vector<float> factors = read_floats(keys.file, *listed, dims / 2);
         return kernel::rope_frequencies_of(dims, base, kernel::listed_rope{.factors = factors});
     }
@@ -112,14 +114,15 @@ inline kernel::rope_frequencies read_rope(const config_keys& keys, std::size_t h
 
 } // namespace detail
 
-/// Reads the configuration of a GGUF model. Throws parse_error that names the file and the key or sizes that make no
+/// Reads the configuration of a GGUF model; `File` is tern::checkpoint, or anything with its metadata(), find(), at(),
+/// read() and path(). Throws parse_error that names the file and the key or sizes that make no
 /// sense.
 ///
 ///     const tern::decoder_config config = tern::read_config(file);
-inline decoder_config read_config(const checkpoint& file) {
+template <class File> decoder_config read_config(const File& file) {
     decoder_config c;
-    c.architecture = file.metadata().get<std::string>("general.architecture");
-    const detail::config_keys keys{file, c.architecture};
+    c.architecture = file.metadata().template get<std::string>("general.architecture");
+    const detail::config_keys<File> keys{file, c.architecture};
     c.layers = keys.size("block_count");
     c.width = keys.size("embedding_length");
     c.hidden = keys.size_or("feed_forward_length", 0);
@@ -141,21 +144,19 @@ inline decoder_config read_config(const checkpoint& file) {
         keys.refuse("has an attention.layer_norm_rms_epsilon that is no number from 0");
     try {
         c.rope = detail::read_rope(keys, c.head_dim);
-    } catch (const config_error& e) {
-        keys.refuse("has unusable keys " + keys.key("rope.*") + ": " + e.what());
-    }
+    } catch (const config_error& e) { keys.refuse("has unusable keys " + keys.key("rope.*") + ": " + e.what()); }
     c.experts = keys.size_or("expert_count", 0);
     c.experts_used = keys.size_or("expert_used_count", 0);
     c.expert_hidden = keys.size_or("expert_feed_forward_length", c.hidden);
     if (c.experts != 0 && (c.experts_used == 0 || c.experts_used > c.experts))
         keys.refuse("uses " + std::to_string(c.experts_used) + " of " + std::to_string(c.experts) + " experts");
-    c.normalise_experts = file.metadata().try_get<bool>(keys.key("expert_weights_norm")).value_or(true);
+    c.normalise_experts = file.metadata().template try_get<bool>(keys.key("expert_weights_norm")).value_or(true);
     c.expert_scale = keys.real_or("expert_weights_scale", 1.0f);
     if (c.expert_scale == 0) c.expert_scale = 1; // files write 0 for "none"
     c.window = keys.size_or("attention.sliding_window", 0);
     c.attention_cap = keys.real_or("attn_logit_softcapping", 0);
     c.logits_cap = keys.real_or("final_logit_softcapping", 0);
-    const stored_tensor& embedding = file.at("token_embd.weight");
+    const auto& embedding = file.at("token_embd.weight");
     c.vocabulary = embedding.shape.size() == 2 ? static_cast<std::size_t>(embedding.shape[0]) : 0;
     if (c.vocabulary == 0 || c.vocabulary > 0x7fffffff || embedding.shape[1] != c.width)
         throw parse_error("needs shape [vocabulary, " + std::to_string(c.width) + "]",

@@ -18,7 +18,7 @@ template <weight_tensor Weight = any_weight> class gemma3 {
 public:
     gemma3(weights<Weight>& from, decoder_config config) : config_(std::move(config)) {
         const decoder_config& c = config_;
-        const detail::config_keys keys{from.file(), c.architecture};
+        const detail::config_keys<checkpoint> keys{from.file(), c.architecture};
         pattern_ = keys.size_or("attention.sliding_window_pattern", 6);
         if (pattern_ == 0) keys.refuse("has a sliding_window_pattern of 0");
         local_rope_ =

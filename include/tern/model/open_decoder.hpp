@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tern/file/checkpoint.hpp>
 #include <tern/model/decoder.hpp>
 #include <tern/model/gemma3.hpp>
 #include <tern/model/llama.hpp>

@@ -32,9 +32,9 @@ struct runtime_options {
 ///
 ///     tern::runtime run{{.vram = 8_MiB}};
 ///     auto model = tern::open_decoder(file, run.store());
-class runtime {
+template <class = void> class basic_runtime {
 public:
-    explicit runtime(const runtime_options& options)
+    explicit basic_runtime(const runtime_options& options)
         : ram_(options.ram), cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), store_(loop_, ram_),
           context_(loop_, cpu_) {
         devices_[0] = &cpu_;
@@ -46,8 +46,8 @@ public:
         devices_[1] = accelerator_.get();
         machine_.memories.push_back({accelerator_->memory().where(), options.vram});
     }
-    runtime(const runtime&) = delete;
-    runtime& operator=(const runtime&) = delete;
+    basic_runtime(const basic_runtime&) = delete;
+    basic_runtime& operator=(const basic_runtime&) = delete;
 
     run_loop& loop() noexcept { return loop_; }
     heap_arena& ram() noexcept { return ram_; }
@@ -75,5 +75,8 @@ private:
     tern::machine machine_;
     device* devices_[2] = {};
 };
+
+/// The runtime. (A template underneath, so that a program compiles it only where it makes one.)
+using runtime = basic_runtime<>;
 
 } // namespace tern

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <tern/file/checkpoint.hpp>
 #include <tern/format/formats.hpp>
 #include <tern/model/config.hpp>
 #include <tern/residency/store.hpp>
@@ -15,6 +14,8 @@
 
 namespace tern {
 
+class checkpoint; // file/checkpoint.hpp: only those who open files include it
+
 /// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte.
 using any_weight = tensor<all_formats, tiers<vram, pageable, mapped>, staged<bytes{1 << 20}, 2>>;
 
@@ -22,11 +23,11 @@ using any_weight = tensor<all_formats, tiers<vram, pageable, mapped>, staged<byt
 ///
 ///     tern::weights<tern::any_weight> from(file, store);
 ///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);
-template <weight_tensor Weight> class weights {
+template <weight_tensor Weight, class File = checkpoint> class weights {
 public:
-    weights(const checkpoint& file, residency_store& store) : file_(file), store_(store) {}
+    weights(const File& file, residency_store& store) : file_(file), store_(store) {}
 
-    const checkpoint& file() const noexcept { return file_; }
+    const File& file() const noexcept { return file_; }
     bool has(std::string_view name) const noexcept { return file_.find(name) != nullptr; }
 
     /// A stored tensor of shape [rows, cols]. Throws parse_error with file and tensor where it is missing or of another
@@ -48,7 +49,7 @@ public:
 
 private:
     Weight make(const std::string& name, const tensor_shape& shape) {
-        const stored_tensor& stored = file_.at(name);
+        const auto& stored = file_.at(name);
         const error_context where{.path = file_.path(), .tensor = name};
         if (!fits(stored, shape))
             throw parse_error("has shape " + shape_of(stored) + ", expected " + to_string(shape), where);
@@ -73,7 +74,7 @@ private:
     }
 
     /// Leading dimensions of 1 do not count: a vector may be stored with or without one.
-    static bool fits(const stored_tensor& stored, const tensor_shape& shape) {
+    static bool fits(const auto& stored, const tensor_shape& shape) {
         const std::uint64_t wanted[3] = {shape.experts, shape.rows, shape.cols};
         std::uint64_t found[3] = {1, 1, 1};
         if (stored.shape.size() > 3) return false;
@@ -81,13 +82,13 @@ private:
         return found[0] == wanted[0] && found[1] == wanted[1] && found[2] == wanted[2] && stored.bytes != 0;
     }
 
-    static std::string shape_of(const stored_tensor& stored) {
+    static std::string shape_of(const auto& stored) {
         std::string text;
         for (const std::uint64_t n : stored.shape) text += (text.empty() ? "[" : ", ") + std::to_string(n);
         return text.empty() ? "[]" : text + "]";
     }
 
-    const checkpoint& file_;
+    const File& file_;
     residency_store& store_;
 };
 

@@ -38,6 +38,9 @@ private:
 
 /// Given to every operator. One decoder run at a time; all its coroutines go on in one loop. The loop and the devices
 /// must outlive it.
+///
+/// Its coroutines, like the operators that read no weight, are templates for one reason: compilers emit code for every
+/// inline coroutine that is no template, used or not, in each file that includes it.
 class context {
 public:
     /// `host` computes what no placement claims.
@@ -75,7 +78,7 @@ public:
 
     /// An operand that `on` reads: `x` itself where it lies there, else a copy that came over the links. `x` must
     /// outlive the result.
-    task<operand> reach(const activation& x, device& on) {
+    template <class = void> task<operand> reach(const activation& x, device& on) {
         device* const from = x.on();
         if (from == nullptr) throw shape_error("an activation without data was used; pass one that was computed");
         if (on.reads(from->memory().where())) co_return operand(x);
@@ -92,7 +95,7 @@ public:
     }
 
     /// The activation itself moved to a device that reads it; nothing happens where it lies there.
-    task<activation> bring(activation x, device& on) {
+    template <class = void> task<activation> bring(activation x, device& on) {
         if (x.on() != nullptr && on.reads(x.on()->memory().where())) co_return x;
         operand moved = co_await reach(x, on);
         co_return std::move(moved).keep();

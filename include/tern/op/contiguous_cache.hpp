@@ -14,11 +14,11 @@ namespace tern {
 /// All memory is taken at once: 2 * layers * sequences * context * width floats. Nothing is allocated afterwards.
 ///
 ///     tern::contiguous_cache cache{ram, {.layers = 5, .width = 32, .context = 512}};
-class contiguous_cache {
+template <class = void> class basic_contiguous_cache {
 public:
     /// Throws budget_error where `memory` does not hold it. `memory` must be readable by the host and outlive the
     /// cache.
-    contiguous_cache(arena& memory, const kv_shape& shape)
+    basic_contiguous_cache(arena& memory, const kv_shape& shape)
         : shape_(shape), data_(memory.allocate(bytes_for(shape), "the key-value cache")), lengths_(shape.sequences),
           pages_(shape.layers * shape.sequences) {
         for (std::size_t layer = 0; layer < shape.layers; ++layer)
@@ -99,6 +99,9 @@ private:
     std::vector<std::size_t> planned_; // of `reserve`, kept so that nothing is allocated
     std::vector<kernel::kv_page> pages_;
 };
+
+/// The cache. (A template underneath, so that a program compiles it only where it is used.)
+using contiguous_cache = basic_contiguous_cache<>;
 
 static_assert(kv_cache<contiguous_cache>);
 

@@ -26,6 +26,13 @@ template <weight_tensor Weight> std::size_t bytes_of_row(const Weight& w) {
     return w.rows() == 0 ? 0 : static_cast<std::size_t>(w.slice_bytes().count / w.rows());
 }
 
+/// Rows that one worker takes at a time. With many tokens a kernel arranges the activations for each piece anew, so
+/// pieces must not be small then.
+constexpr std::size_t worthwhile_rows(std::size_t bytes_each, std::size_t tokens) {
+    const std::size_t rows = worthwhile_piece(bytes_each * (tokens == 0 ? 1 : tokens));
+    return tokens > 32 && rows < 64 ? 64 : rows;
+}
+
 /// The product on a device that holds `x` and leases the weight: y[t, row] for the rows of one expert's matrix.
 /// `bias` is f32 in memory that the device reads, or null.
 template <weight_tensor Weight>
@@ -42,7 +49,7 @@ task<void> multiply(context& ctx, device& on, const Weight& w, std::size_t exper
                                          .y = y,
                                          .y_stride = w.rows(),
                                          .bias = bias},
-                                        worthwhile_piece(bytes_of_row(w)));
+                                        worthwhile_rows(bytes_of_row(w), tokens));
 }
 
 /// A weight of one row, decoded to f32 on a device.

@@ -18,9 +18,9 @@ namespace tern {
 /// owners writes into it. `shape.context` is the longest sequence; memory grows with use, inside the arena's budget.
 ///
 ///     tern::paged_cache cache{ram, {.layers = 5, .width = 32, .context = 4096, .sequences = 8}, 16};
-class paged_cache {
+template <class = void> class basic_paged_cache {
 public:
-    paged_cache(arena& memory, const kv_shape& shape, std::size_t page_tokens = 32)
+    basic_paged_cache(arena& memory, const kv_shape& shape, std::size_t page_tokens = 32)
         : memory_(memory), shape_(shape), page_tokens_(page_tokens), tables_(shape.sequences) {
         if (page_tokens == 0) throw config_error("a page of the cache holds at least one token");
         for (table& t : tables_) t.views.resize(shape.layers);
@@ -185,6 +185,9 @@ private:
     std::vector<std::uint32_t> free_;
     std::vector<std::size_t> planned_;
 };
+
+/// The cache. (A template underneath, so that a program compiles it only where it is used.)
+using paged_cache = basic_paged_cache<>;
 
 static_assert(kv_cache<paged_cache>);
 

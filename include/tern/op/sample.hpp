@@ -1,6 +1,7 @@
 // sample: the next token from logits.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,8 +20,9 @@ using kernel::sampling;
 /// call. `recent` holds the tokens so far, the newest last; it must live until this completes. Completes on the host.
 ///
 ///     auto next = co_await tern::sample(ctx, logits, 0, sampler, history);
-inline task<std::int32_t> sample(context& ctx, const activation& logits, std::size_t row, sampler& choose,
-                                 std::span<const std::int32_t> recent = {}) {
+template <std::same_as<context> Context>
+task<std::int32_t> sample(Context& ctx, const activation& logits, std::size_t row, sampler& choose,
+                          std::span<const std::int32_t> recent = {}) {
     if (row >= logits.rows())
         throw shape_error("row " + std::to_string(row) + " was asked of " + std::to_string(logits.rows()) + " logits");
     const operand seen = co_await ctx.reach(logits, ctx.host());

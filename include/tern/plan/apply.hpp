@@ -32,12 +32,13 @@ inline bytes bytes_to_load(const placement& p, const graph& g) {
 }
 
 /// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
-/// up first. Throws what a transfer throws; copies that arrived before stay placed. A stop takes effect within one chunk. `devices`, the graph, the placement and the listener must live until
-/// it completes.
+/// up first. Throws what a transfer throws; copies that arrived before stay placed. A stop takes effect within one
+/// chunk. `devices`, the graph, the placement and the listener must live until it completes.
 ///
 ///     loop.run(tern::apply(plan, graph, store, devices, stop, &progress));
-inline task<void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
-                        std::stop_token stop = {}, arrival_listener* listener = nullptr) {
+template <class = void>
+task<void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
+                 std::stop_token stop = {}, arrival_listener* listener = nullptr) {
     for (std::size_t i = 0; i < g.tensors.size(); ++i)
         for (std::size_t e = 0; e < g.tensors[i].shape.experts; ++e)
             for (device* d : devices)

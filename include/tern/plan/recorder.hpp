@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <tern/plan/graph.hpp>
 
@@ -20,8 +21,10 @@ public:
 
     template <weight_tensor Weight> void uses(const Weight& w) {
         if (w.owns()) return; // its place is fixed
-        const auto [at, fresh] = index_.try_emplace(w.slice(), graph_.tensors.size());
-        if (fresh) {
+        if (w.slice() >= index_.size()) index_.resize(w.slice() + 1, unseen);
+        std::size_t& at = index_[w.slice()];
+        if (at == unseen) {
+            at = graph_.tensors.size();
             using tiers_type = typename Weight::tiers_type;
             graph_.tensors.push_back({w.name(),
                                       w.format().name,
@@ -31,7 +34,7 @@ public:
                                       {std::begin(tiers_type::list), std::end(tiers_type::list)},
                                       &Weight::transfer_type::move});
         }
-        graph_.nodes.back().tensors.push_back(at->second);
+        graph_.nodes.back().tensors.push_back(at);
     }
 
     /// The graph so far, with the activation peak of the recorded run.
@@ -41,8 +44,10 @@ public:
     }
 
 private:
+    static constexpr std::size_t unseen = static_cast<std::size_t>(-1);
+
     graph graph_;
-    std::unordered_map<slice_id, std::size_t> index_;
+    std::vector<std::size_t> index_; // by slice: its tensor's place in the graph
 };
 
 } // namespace tern

@@ -1,29 +1,18 @@
 // blocking: all bytes at once, one step after the other.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-#include <tern/transfer/read.hpp>
+#include <tern/transfer/staged.hpp>
 
 namespace tern {
 
-/// Reads the whole slice, then copies it over the link. The plainest way, and what the others are measured against; it
-/// needs as much staging as the slice is large.
-struct blocking {
+/// Reads the whole slice, then copies it over the link: staged with one chunk that holds anything. The plainest way, and
+/// what the others are measured against; it needs as much staging as the slice is large, and a stop takes effect only
+/// between its two steps.
+struct blocking : staged<bytes{std::uint64_t{1} << 62}, 1> {
     static constexpr std::string_view name = "blocking";
-
-    static task<void> move(transfer_request request) {
-        const std::size_t size = request.size.count;
-        if (request.to_host()) {
-            detail::read_backing(request, 0, request.to, size);
-        } else {
-            const allocation stage = request.staging->allocate(request.size, request.what);
-            detail::read_backing(request, 0, stage.data(), size);
-            co_await copy(*request.on, *request.home, direction::to_device, request.to, stage.data(), request.size);
-        }
-        detail::arrived(request, size);
-    }
 };
 
 } // namespace tern

@@ -18,7 +18,6 @@ struct in_place {
                                to_string(request.on->memory().where()) +
                                ": give it another transfer or place it as mapped",
                            {.tensor = std::string(request.what)});
-        co_return;
     }
 };
 

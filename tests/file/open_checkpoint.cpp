@@ -1,4 +1,4 @@
-#include <tern/file/checkpoint.hpp>
+#include <tern/file/open_checkpoint.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -38,7 +38,7 @@ std::string safetensors_file() {
 
 } // namespace
 
-TEST_CASE("file/checkpoint: one view over both containers, told by content") {
+TEST_CASE("file/open_checkpoint: one view over both containers, told by content") {
     temporary_folder folder;
     const checkpoint gguf = open_checkpoint(folder.write("a.bin", gguf_file()));
     CHECK(gguf.container() == "gguf");
@@ -58,7 +58,7 @@ TEST_CASE("file/checkpoint: one view over both containers, told by content") {
     CHECK(set.path() == folder.path() + "/b.bin");
 }
 
-TEST_CASE("file/checkpoint: five faults, five errors with path, tensor and numbers") {
+TEST_CASE("file/open_checkpoint: five faults, five errors with path, tensor and numbers") {
     temporary_folder folder;
     const std::string missing = folder.path() + "/missing";
     CHECK(contains(message_of<io_error>([&] { open_checkpoint(missing); }), missing + ": cannot open"));
@@ -76,7 +76,7 @@ TEST_CASE("file/checkpoint: five faults, five errors with path, tensor and numbe
     CHECK_THROWS_AS(open_checkpoint(folder.path()), io_error);
 }
 
-TEST_CASE("file/checkpoint: a format without implementation is listed, and refused when used") {
+TEST_CASE("file/open_checkpoint: a format without implementation is listed, and refused when used") {
     temporary_folder folder;
     const std::string path = folder.write("a.gguf", gguf_file());
     const checkpoint model = open_gguf(path);
@@ -85,7 +85,7 @@ TEST_CASE("file/checkpoint: a format without implementation is listed, and refus
                    path + ": tensor \"rare\": has the format iq2_xxs"));
 }
 
-TEST_CASE("file/checkpoint: bytes are mapped and read, and stay where they are through a move") {
+TEST_CASE("file/open_checkpoint: bytes are mapped and read, and stay where they are through a move") {
     temporary_folder folder;
     checkpoint model = open_gguf(folder.write("a.gguf", gguf_file()));
     const stored_tensor& rare = model.at("rare");
@@ -105,7 +105,7 @@ TEST_CASE("file/checkpoint: bytes are mapped and read, and stay where they are t
     CHECK_THROWS_WITH_AS(moved.at("nothing"), doctest::Contains("tensor \"nothing\": is not in the file"), parse_error);
 }
 
-TEST_CASE("file/checkpoint: a model in memory needs no file") {
+TEST_CASE("file/open_checkpoint: a model in memory needs no file") {
     const std::string bytes = gguf_file();
     const checkpoint model = open_checkpoint(
         "embedded", [&](const std::string& name) { return std::make_unique<memory_source>(as_bytes_of(bytes), name); });
@@ -118,7 +118,7 @@ TEST_CASE("file/checkpoint: a model in memory needs no file") {
     CHECK(read[0] == std::byte{6});
 }
 
-TEST_CASE("file/checkpoint: an absent output tensor is told apart from one in the second shard") {
+TEST_CASE("file/open_checkpoint: an absent output tensor is told apart from one in the second shard") {
     const auto shard = [](int number, const char* name) {
         return byte_builder{}
             .header(1, 2)
@@ -143,7 +143,7 @@ TEST_CASE("file/checkpoint: an absent output tensor is told apart from one in th
     CHECK(untied.find("output.weight")->shard == 1);
 }
 
-TEST_CASE("file/checkpoint: real files open, and their tensors fill them") {
+TEST_CASE("file/open_checkpoint: real files open, and their tensors fill them") {
     const char* names[] = {"stories260K-f16",
                            "stories260K-f32",
                            "stories260K-q4_0",
@@ -182,7 +182,7 @@ TEST_CASE("file/checkpoint: real files open, and their tensors fill them") {
     CHECK(moe.at("blk.0.ffn_up_exps.weight").shape == std::vector<std::uint64_t>{8, 384, 128});
 }
 
-TEST_CASE("file/checkpoint: real vocabularies open") {
+TEST_CASE("file/open_checkpoint: real vocabularies open") {
     const std::pair<const char*, std::size_t> files[] = {{"deepseek-coder", 32256}, {"gpt-2", 50257},
                                                          {"gemma-4", 262144},       {"llama-bpe", 128256},
                                                          {"llama-spm", 32000},      {"qwen2", 151936}};
@@ -193,7 +193,7 @@ TEST_CASE("file/checkpoint: real vocabularies open") {
     }
 }
 
-TEST_CASE("file/checkpoint: a real safetensors file opens") {
+TEST_CASE("file/open_checkpoint: a real safetensors file opens") {
     const auto path = shared_file("tinystories656K/model.safetensors");
     if (!path) return;
     const checkpoint model = open_checkpoint(*path);
