@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <tern/base/json_writer.hpp>
+#include <tern/file/llama2c.hpp>
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/generate.hpp>
 #include <tern/model/open_decoder.hpp>
@@ -35,7 +36,8 @@ constexpr const char* help = R"(generate: writes text with a language model.
 usage: generate [MODEL.gguf] [PROMPT] [options]
 
   MODEL.gguf             llama (dense or with experts), qwen2, qwen3, qwen3moe or gemma3; one file or the first of a
-                         split set. Default: examples/data/tiny.gguf
+                         split set; or a llama2.c file (.bin). Default: examples/data/tiny.gguf
+  --tokenizer FILE       the tokenizer of a llama2.c model (tok512.bin)
   --prompt TEXT          what to continue (also as second argument)
   --tokens N             how many tokens to write at most (default 64)
   --context N            the longest text in tokens, prompt included (default: prompt + tokens)
@@ -167,7 +169,8 @@ int run_program(const options& args) {
     const std::string path = args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0];
     const std::string prompt =
         args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created");
-    const tern::checkpoint file = tern::open_checkpoint(path);
+    const tern::checkpoint file =
+        path.ends_with(".bin") ? tern::open_llama2c(path, args.text("tokenizer", "")) : tern::open_checkpoint(path);
     const tern::tokenizer words = tern::make_tokenizer(tern::read_vocabulary(file));
     std::vector<std::int32_t> history = words.encode(prompt, {.parse_special = args.on("special")});
 
@@ -204,7 +207,7 @@ int run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
-                           {"prompt", "tokens", "context", "vram", "link", "latency-us", "ram", "threads", "temperature",
+                           {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads", "temperature",
                             "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
                            {"load", "json", "explain", "special", "help"});
         if (args.on("help")) {
