@@ -25,8 +25,8 @@ Python packages: torch, numpy, sentencepiece, gguf.
 Examples
     train_tiny.py --stage all --work build/tiny
     train_tiny.py --stage export --work build/tiny   # from checkpoints so far
-    train_tiny.py --stage all --steps 20 --moe-steps 20 --work /tmp/smoke \\
-        --models-dir /tmp/smoke --data-dir /tmp/smoke   # a quick look
+    train_tiny.py --stage all --steps 20 --moe-steps 20 --work build/smoke \\
+        --models-dir build/smoke --data-dir build/smoke   # a quick look
 
 The seed fixes initial weights and the order of the batches. Repeated runs agree
 closely rather than bit for bit across machines, since float32 sums are ordered by
@@ -160,16 +160,15 @@ class Tiny(torch.nn.Module):
 
 
 def upcycle(dense, seed):
-    """The mixture starts from the dense model as it was after half of its training:
-    everything outside the feed-forward layers is copied, and each expert receives a
-    random half of the dense layer's hidden units plus a little noise. Two experts'
-    gates sum to one, about a half each, so the down projections are doubled to keep
-    the scale. The half-way model is taken because its rate has not yet fallen, so
-    the experts can still part ways."""
+    """The mixture starts as the trained dense model, computing the same function:
+    everything outside the feed-forward layers is copied, and each pair of experts
+    shares out the dense layer's hidden units at random, half each. The router's rows
+    of a pair begin equal, so that both are chosen with a gate of one half, which the
+    doubled down projections make up for. Each pair sees other tokens and each expert
+    other units, so that training moves all of them, and the pairs, apart."""
     g = torch.Generator().manual_seed(seed)
     model, old = Tiny(MOE_CONFIG), dense.named()
     new, half = model.named(), MOE_CONFIG["ff"]
-    noise = lambda w: w + 0.1 * w.std() * torch.randn(w.shape, generator=g)
     with torch.no_grad():
         for name in new:
             if name in old:
@@ -178,12 +177,13 @@ def upcycle(dense, seed):
             b = f"blk.{i}.ffn_"
             new[b + "gate_inp.weight"].mul_(0.1)
             for e in range(0, MOE_CONFIG["experts"], 2):
+                new[b + "gate_inp.weight"][e + 1] = new[b + "gate_inp.weight"][e]
                 units = torch.randperm(CONFIG["ff"], generator=g)
                 for j in (0, 1):
                     u = units[j * half:(j + 1) * half]
-                    new[b + "gate_exps.weight"][e + j] = noise(old[b + "gate.weight"][u])
-                    new[b + "up_exps.weight"][e + j] = noise(old[b + "up.weight"][u])
-                    new[b + "down_exps.weight"][e + j] = noise(2 * old[b + "down.weight"][:, u])
+                    new[b + "gate_exps.weight"][e + j] = old[b + "gate.weight"][u]
+                    new[b + "up_exps.weight"][e + j] = old[b + "up.weight"][u]
+                    new[b + "down_exps.weight"][e + j] = 2 * old[b + "down.weight"][:, u]
     return model
 
 
@@ -342,12 +342,7 @@ class Muon:
                 at += n
 
 
-def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed, half=None):
-    def save(to, step, score):
-        torch.save({"config": model.c, "weights": model.named(), "step": step,
-                    "valid_bits_per_byte": score}, to + ".part")
-        os.replace(to + ".part", to)
-
+def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed, best=float("inf")):
     named = model.named()
     inner = [k for k, p in named.items() if p.dim() > 1 and "embd" not in k and "inp" not in k]
     groups = [{"params": [p for k, p in named.items() if k not in inner and p.dim() > 1],
@@ -355,7 +350,7 @@ def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed, half=None)
               {"params": [p for p in named.values() if p.dim() == 1], "weight_decay": 0.0}]
     opt = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95), fused=True)
     muon = Muon([named[k] for k in inner], a.muon_ratio * rate, a.weight_decay)
-    warm, best, start, running = max(1, min(50, steps // 10)), float("inf"), time.time(), None
+    warm, start, running = max(1, min(50, steps // 10)), time.time(), None
     feed = batches(ids, a.batch, seed)
     for step in range(steps):
         scale = min(1.0, (step + 1) / warm)
@@ -374,14 +369,14 @@ def train(model, ids, valid, valid_bytes, steps, rate, a, path, seed, half=None)
         muon.step()
         model.zero_grad(set_to_none=True)
         running = loss.item() if running is None else 0.98 * running + 0.02 * loss.item()
-        if half and step + 1 == steps // 2:
-            save(half, step + 1, None)
         if (step + 1) % a.every == 0 or step + 1 == steps:
             score = bits_per_byte(model, valid, valid_bytes)
             kept = score < best
             if kept:
                 best = score
-                save(path, step + 1, score)
+                torch.save({"config": model.c, "weights": model.named(), "step": step + 1,
+                            "valid_bits_per_byte": score}, path + ".part")
+                os.replace(path + ".part", path)
             balance = f" balance {float(model.balance) / model.c['layers']:.3f}" if model.c["experts"] else ""
             print(f"step {step + 1}/{steps} loss {running:.4f} valid {score:.4f} bits/byte"
                   f"{' kept' if kept else ''} {time.time() - start:.0f} s", flush=True)
@@ -622,11 +617,13 @@ def main():
     p.add_argument("--models-dir", default=os.path.join(root, "examples", "data"))
     p.add_argument("--data-dir", default=os.path.join(root, "tests", "data"))
     p.add_argument("--steps", type=int, default=1400, help="steps for the dense model")
-    p.add_argument("--moe-steps", type=int, default=480,
-                   help="steps for the mixture, after half of the dense model's")
+    p.add_argument("--moe-steps", type=int, default=400, help="steps of one round for the mixture")
+    p.add_argument("--moe-rounds", type=int, default=2,
+                   help="rounds for the mixture: the rate rises and falls again in each")
+    p.add_argument("--moe-first", type=int, default=1, help="round to start with; others than 1 need moe.pt")
     p.add_argument("--batch", type=int, default=4, help="windows of 256 tokens per step")
     p.add_argument("--rate", type=float, default=8e-3, help="peak learning rate, dense model")
-    p.add_argument("--moe-rate", type=float, default=6e-3, help="peak learning rate, mixture")
+    p.add_argument("--moe-rate", type=float, default=8e-4, help="peak learning rate, mixture")
     p.add_argument("--muon-ratio", type=float, default=4.0,
                    help="rate of the blocks' matrices (Muon) over that of the rest (AdamW)")
     p.add_argument("--weight-decay", type=float, default=0.1)
@@ -646,13 +643,18 @@ def main():
             print(f"byte {n}-gram {baseline(raw[0], raw[2], n, 256, size[2]):.4f} bits/byte")
         for n in (2, 3, 4, 5):
             print(f"token {n}-gram {baseline(ids[0], ids[2], n, VOCAB, size[2]):.4f} bits/byte")
-    dense, half, moe = (os.path.join(a.work, f) for f in ("dense.pt", "dense-half.pt", "moe.pt"))
+    dense, moe = os.path.join(a.work, "dense.pt"), os.path.join(a.work, "moe.pt")
     if a.stage in ("all", "dense"):
-        train(Tiny(CONFIG), ids[0], ids[1], size[1], a.steps, a.rate, a, dense, a.seed, half)
+        train(Tiny(CONFIG), ids[0], ids[1], size[1], a.steps, a.rate, a, dense, a.seed)
     if a.stage in ("all", "moe"):
-        torch.manual_seed(a.seed + 1)
-        train(upcycle(load(half)[0], a.seed), ids[0], ids[1], size[1], a.moe_steps, a.moe_rate, a, moe,
-              a.seed + 1)
+        for n in range(a.moe_first, a.moe_rounds + 1):
+            torch.manual_seed(a.seed + n)
+            if n == 1:
+                model, best = upcycle(load(dense)[0], a.seed), float("inf")
+            else:
+                model, saved = load(moe)
+                best = saved["valid_bits_per_byte"]
+            train(model, ids[0], ids[1], size[1], a.moe_steps, a.moe_rate, a, moe, a.seed + n, best)
     if a.stage in ("all", "export"):
         export(a, sp, texts, ids, size)
     print(f"done in {time.time() - began:.0f} s")
