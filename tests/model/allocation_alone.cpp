@@ -105,6 +105,5 @@ TEST_CASE("model/allocation_alone: decoding allocates nothing per token, dense o
           doctest::skip(tern::frame_arena::pass_through)) {
     for (const char* name : {"llama_tied", "llama_moe", "gemma3", "qwen3moe"})
         check(test::source_file(std::string("tests/data/logits/") + name + ".gguf"));
-    for (const char* name : {"examples/data/tiny.gguf", "examples/data/tiny-moe.gguf"})
-        check(test::source_file(name));
+    for (const char* name : {"examples/data/tiny.gguf", "examples/data/tiny-moe.gguf"}) check(test::source_file(name));
 }

@@ -75,8 +75,8 @@ TEST_CASE("model/golden_logits: prefill and decode equal PyTorch's logits") {
         // Relative to the largest magnitude of a row: single logits may be near 0.
         double worst = 0;
         for (std::size_t i = 0; i < tokens.size(); ++i)
-            worst = std::max(worst, test::relative_error(std::span<const float>(got).subspan(i * g.vocabulary, g.vocabulary),
-                                                         g.row(i)));
+            worst = std::max(worst, test::relative_error(
+                                        std::span<const float>(got).subspan(i * g.vocabulary, g.vocabulary), g.row(i)));
         std::printf("%-20s relative error %.2e\n", g.name.c_str(), worst);
         CHECK(worst <= 1e-4);
     }

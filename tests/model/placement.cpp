@@ -94,7 +94,8 @@ TEST_CASE("model/placement: first_fit into a few budgets, from smaller than one 
         for (const tern::planned_tensor& t : g.tensors)
             if (t.size().count > largest) largest = t.size().count;
         const std::uint64_t scratch = g.activation_peak.count + g.activation_peak.count / 4;
-        for (const std::uint64_t room : {std::uint64_t{8192}, largest, g.weight_bytes().count / 2, 2 * g.weight_bytes().count}) {
+        for (const std::uint64_t room :
+             {std::uint64_t{8192}, largest, g.weight_bytes().count / 2, 2 * g.weight_bytes().count}) {
             const tern::bytes budget{scratch + room};
             CAPTURE(budget.count);
             test::model m(path, {.threads = 1, .vram = budget});
@@ -129,7 +130,8 @@ TEST_CASE("model/placement: a budget one byte short of a listed placement says w
     CHECK(test::same_bits(answer(m), answer(plain)));
 }
 
-TEST_CASE("model/placement: weights that fit with no room for activations fail in the run, and the model goes on elsewhere") {
+TEST_CASE(
+    "model/placement: weights that fit with no room for activations fail in the run, and the model goes on elsewhere") {
     const std::string path = models().front();
     test::model plain(path, {.threads = 1});
     const tern::graph g = plain.record();

@@ -102,7 +102,8 @@ template <class Cache> void check_cache(test::model& m, Cache& kv) {
 
 } // namespace
 
-TEST_CASE("model/sequences: three interleaved sequences give the bits of their solo runs, with windows and with experts") {
+TEST_CASE(
+    "model/sequences: three interleaved sequences give the bits of their solo runs, with windows and with experts") {
     for (const char* name : {"gemma3", "llama_moe", "qwen2"}) {
         CAPTURE(name);
         test::model m(test::source_file(std::string("tests/data/logits/") + name + ".gguf"));

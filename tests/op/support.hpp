@@ -48,7 +48,8 @@ struct bench {
     std::vector<std::unique_ptr<std::vector<std::byte>>> backings{};
 
     /// A weight [experts, rows, cols] from values, with its bytes as the backing, not yet placed.
-    template <format F> op_weight weight(const std::vector<float>& values, tensor_shape shape, const std::string& name) {
+    template <format F>
+    op_weight weight(const std::vector<float>& values, tensor_shape shape, const std::string& name) {
         REQUIRE(values.size() == shape.count());
         auto& raw = *backings.emplace_back(std::make_unique<std::vector<std::byte>>());
         raw.resize(values.size() / F::block_size * sizeof(typename F::block));
@@ -60,7 +61,8 @@ struct bench {
         const std::size_t each = raw.size() / shape.experts;
         slice_id first = 0;
         for (std::size_t e = 0; e < shape.experts; ++e) {
-            const slice_id id = store.add(name, {.file = nullptr, .offset = 0, .memory = raw.data() + e * each}, {each});
+            const slice_id id =
+                store.add(name, {.file = nullptr, .offset = 0, .memory = raw.data() + e * each}, {each});
             if (e == 0) first = id;
         }
         return {store, first, op_weight::formats_type::index_of<F>, shape, name};

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
 
 namespace tern::test {

@@ -75,27 +75,40 @@ private:
 
     template <kv_cache Cache>
     task<activation> run_layer(layer_step<Cache> s, const layer& w, activation x, std::size_t window) const {
-        const float eps = config_.norm_eps;
-        constexpr auto pairing = kernel::rope_pairing::half_split;
+        activation h = co_await attend(s, w, x, window);
+        x = co_await add(s.ctx, std::move(x), h);
+        h = co_await transform(s.ctx, w, x);
+        co_return co_await add(s.ctx, std::move(x), h);
+    }
+
+    // In halves: frames of coroutines beyond 2 KiB come from the heap.
+    template <kv_cache Cache>
+    task<activation> attend(layer_step<Cache> s, const layer& w, const activation& x, std::size_t window) const {
         attention_options how = full_attention(config_);
         how.window = window;
-        activation h = co_await rms_norm(s.ctx, x, w.attention_norm, eps);
-        activation q = co_await linear(s.ctx, h, w.q);
-        activation k = co_await linear(s.ctx, h, w.k);
+        activation h = co_await rms_norm(s.ctx, x, w.attention_norm, config_.norm_eps);
+        activation q = co_await heads(s.ctx, h, w.q, w.q_norm, s.angles);
+        activation k = co_await heads(s.ctx, h, w.k, w.k_norm, s.angles);
         activation v = co_await linear(s.ctx, h, w.v);
-        q = co_await rms_norm(s.ctx, q, w.q_norm, eps);
-        k = co_await rms_norm(s.ctx, k, w.k_norm, eps);
-        q = co_await rope(s.ctx, std::move(q), s.angles, config_.head_dim, pairing);
-        k = co_await rope(s.ctx, std::move(k), s.angles, config_.head_dim, pairing);
         h = co_await attention(s.ctx, std::move(q), std::move(k), std::move(v), s.tokens, s.cache, s.layer, how);
         h = co_await linear(s.ctx, h, w.o);
-        h = co_await rms_norm(s.ctx, h, w.attention_post_norm, eps);
-        x = co_await add(s.ctx, std::move(x), h);
-        h = co_await rms_norm(s.ctx, x, w.ffn_norm, eps);
-        h = co_await geglu(s.ctx, h, w.gate, w.up);
-        h = co_await linear(s.ctx, h, w.down);
-        h = co_await rms_norm(s.ctx, h, w.ffn_post_norm, eps);
-        co_return co_await add(s.ctx, std::move(x), h);
+        co_return co_await rms_norm(s.ctx, h, w.attention_post_norm, config_.norm_eps);
+    }
+
+    /// Queries or keys: projected, each head normalised, then turned.
+    task<activation> heads(context& ctx, const activation& h, const Weight& w, const Weight& norm,
+                           const rope_table& angles) const {
+        activation y = co_await linear(ctx, h, w);
+        y = co_await rms_norm(ctx, y, norm, config_.norm_eps);
+        co_return co_await rope(ctx, std::move(y), angles, config_.head_dim, kernel::rope_pairing::half_split);
+    }
+
+    task<activation> transform(context& ctx, const layer& w, const activation& x) const {
+        const float eps = config_.norm_eps;
+        activation h = co_await rms_norm(ctx, x, w.ffn_norm, eps);
+        h = co_await geglu(ctx, h, w.gate, w.up);
+        h = co_await linear(ctx, h, w.down);
+        co_return co_await rms_norm(ctx, h, w.ffn_post_norm, eps);
     }
 
     decoder_config config_;

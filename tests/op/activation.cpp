@@ -1,0 +1,57 @@
+#include <tern/op/activation.hpp>
+
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "support.hpp"
+
+static_assert(!std::is_copy_constructible_v<tern::activation> &&
+              std::is_nothrow_move_constructible_v<tern::activation>);
+
+TEST_CASE("op/activation: its buffer goes back to its pool, and a move leaves nothing behind") {
+    tern::heap_arena ram;
+    tern::cpu_device cpu(ram, 1);
+    tern::scratch_pool pool(ram);
+    const float* first = nullptr;
+    {
+        tern::activation a(cpu, pool, 3, 100);
+        first = a.data();
+        CHECK(a.size() == tern::bytes{1200});
+        CHECK(a.row(2) == a.data() + 200);
+        CHECK(a.on() == &cpu);
+        tern::activation b(std::move(a));
+        CHECK(b.data() == first);
+        CHECK(a.data() == nullptr); // NOLINT: what a move leaves is stated
+        CHECK(a.on() == nullptr);
+        tern::activation c;
+        c = std::move(b);
+        CHECK(c.data() == first);
+    }
+    CHECK(tern::activation(cpu, pool, 3, 100).data() == first);
+}
+
+TEST_CASE("op/activation: a size that overflows is refused") {
+    tern::heap_arena ram;
+    tern::cpu_device cpu(ram, 1);
+    tern::scratch_pool pool(ram);
+    const std::size_t huge = std::numeric_limits<std::size_t>::max() / 2;
+    CHECK_THROWS_AS(tern::activation(cpu, pool, huge, 3), tern::shape_error);
+    CHECK_THROWS_AS(tern::activation(cpu, pool, huge, 1), tern::shape_error);
+    CHECK(ram.budget().used() == tern::bytes{});
+}
+
+TEST_CASE("op/activation: a meter counts what is alive and the most there was") {
+    tern::activation_meter meter;
+    {
+        tern::activation a(meter, 2, 8);
+        const tern::activation b(std::move(a));
+        const tern::activation c(meter, 1, 8);
+        CHECK(meter.alive == tern::bytes{96});
+    }
+    CHECK(meter.alive == tern::bytes{});
+    CHECK(meter.peak == tern::bytes{96});
+}

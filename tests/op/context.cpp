@@ -1,0 +1,91 @@
+#include <tern/op/context.hpp>
+
+#include <cstddef>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tern/op/elementwise.hpp>
+
+#include "support.hpp"
+
+namespace test = tern::test;
+
+namespace {
+
+/// A device whose kernels are not the host's: nothing of it is ever called but its looks.
+class foreign final : public tern::device {
+public:
+    explicit foreign(tern::arena& memory) : memory_(memory) {}
+    std::string_view name() const noexcept override { return "foreign"; }
+    tern::kernel_kind kernels() const noexcept override { return tern::kernel_kind::cuda; }
+    tern::arena& memory() noexcept override { return memory_; }
+    bool start(tern::device_call&) override { return true; }
+    bool start(tern::copy_call&, tern::direction) override { return true; }
+
+private:
+    tern::arena& memory_;
+};
+
+} // namespace
+
+TEST_CASE("op/context: bring moves an activation over the links and back, and leaves one alone that lies there") {
+    tern::emulated_device other({.capacity = {1 << 20}, .index = 1}); // before the context, whose pool it serves
+    test::bench b;
+    const std::vector<float> values = test::numbers(6 * 10);
+    tern::activation x = b.make(values, 6);
+    const float* const first = x.data();
+    x = b.loop.run(b.ctx.bring(std::move(x), b.cpu));
+    CHECK(x.data() == first);
+    x = b.on_gpu(std::move(x));
+    CHECK(x.on() == &b.gpu);
+    CHECK(x.rows() == 6);
+    CHECK(b.gpu.traffic().to_device == tern::bytes{240});
+    x = b.loop.run(b.ctx.bring(std::move(x), other)); // through the host
+    CHECK(x.on() == &other);
+    CHECK(b.gpu.traffic().to_host == tern::bytes{240});
+    CHECK(b.values(std::move(x)) == values);
+    CHECK_THROWS_AS(b.loop.run(b.ctx.bring(tern::activation{}, b.cpu)), tern::shape_error);
+}
+
+TEST_CASE("op/context: a stopped run throws at the next operator, and another run is right") {
+    test::bench b;
+    const std::vector<float> values = test::numbers(8);
+    std::stop_source stop;
+    b.ctx.stop_with(stop.get_token());
+    CHECK(b.values(tern::add(b.ctx, b.make(values, 1), b.make(values, 1)))[3] == 2 * values[3]);
+    stop.request_stop();
+    const tern::activation other = b.make(values, 1);
+    CHECK_THROWS_AS(b.loop.run(tern::add(b.ctx, b.make(values, 1), other)), tern::stopped_error);
+    b.ctx.stop_with({});
+    CHECK(b.values(tern::add(b.ctx, b.make(values, 1), other))[3] == 2 * values[3]);
+}
+
+TEST_CASE("op/context: a device without a kernel is refused with the operator's and the device's name") {
+    tern::heap_arena memory;
+    foreign strange(memory);
+    test::bench b;
+    tern::activation x(strange, b.ctx.pool(strange), 1, 4);
+    const std::string text =
+        test::text_of<tern::unsupported_error>([&] { b.loop.run(tern::soft_cap(b.ctx, std::move(x), 3)); });
+    CHECK(test::has(text, "soft_cap"));
+    CHECK(test::has(text, "foreign"));
+}
+
+TEST_CASE("op/context: recorded activations have shapes, no data, and a peak") {
+    test::bench b;
+    {
+        const tern::activation a = b.recording.make(b.cpu, 4, 8);
+        { const tern::activation second = b.recording.make(b.gpu, 2, 8); }
+        const tern::activation third = b.recording.make(b.cpu, 1, 8);
+        CHECK(a.data() == nullptr);
+        CHECK(a.on() == nullptr);
+        CHECK(b.recording.recorded_peak() == tern::bytes{(4 + 2) * 8 * 4});
+    }
+    CHECK(b.ctx.recording() == nullptr);
+    CHECK(b.ram.budget().used() == tern::bytes{});
+    CHECK(b.ctx.recorded_peak() == tern::bytes{});
+}
