@@ -29,9 +29,7 @@ Before anything is timed the logits of the last prompt token are computed twice,
 must be equal bit for bit.
 )";
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct bench {
     tern::runtime& run;
@@ -90,7 +88,8 @@ void run_program(const options& args) {
     run.load(tern::first_fit{}.place(graph, run.machine()), graph);
     bench b{run, *model, {}};
     for (std::uint64_t i = 0; i < std::max<std::uint64_t>(args.whole("prompt", 128), 1); ++i)
-        b.prompt.push_back(static_cast<std::int32_t>(i * 7919 % std::min<std::size_t>(model->config().vocabulary, 1000)));
+        b.prompt.push_back(
+            static_cast<std::int32_t>(i * 7919 % std::min<std::size_t>(model->config().vocabulary, 1000)));
     b.validate();
     for (std::uint64_t i = 0; i < args.whole("repeat", 1); ++i)
         std::cout << b.once(std::max<std::uint64_t>(args.whole("tokens", 32), 1)) << std::endl;
@@ -101,8 +100,10 @@ void run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         const options args(argc, argv, {"prompt", "tokens", "threads", "vram", "repeat"}, {"help"});
-        if (args.on("help")) std::cout << help;
-        else run_program(args);
+        if (args.on("help"))
+            std::cout << help;
+        else
+            run_program(args);
     } catch (const std::exception& e) {
         std::cerr << "model: " << e.what() << "\n";
         return 1;

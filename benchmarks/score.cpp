@@ -47,7 +47,8 @@ void run_program(const options& args) {
     const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), size);
     run.load(tern::first_fit{}.place(graph, run.machine()), graph);
 
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(args.text("out", "").c_str(), "wb"), &std::fclose);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(args.text("out", "").c_str(), "wb"),
+                                                              &std::fclose);
     if (!out) throw tern::io_error("cannot be written", {.path = args.text("out", "")});
     tern::paged_cache pages(run.ram(), model->config().cache_for(tokens.size()));
     tern::any_cache cache(pages);
@@ -68,8 +69,10 @@ void run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         const options args(argc, argv, {"tokens", "out", "vram", "threads", "batch"}, {"help"});
-        if (args.on("help")) std::cout << help;
-        else run_program(args);
+        if (args.on("help"))
+            std::cout << help;
+        else
+            run_program(args);
     } catch (const std::exception& e) {
         std::cerr << "score: " << e.what() << "\n";
         return 1;

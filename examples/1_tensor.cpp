@@ -25,9 +25,8 @@ int main() {
     tern::cpu_device cpu(ram, 1);
     tern::emulated_device gpu({.capacity = 64_KiB});
     tern::residency_store store(loop, ram);
-    const tern::lease bytes = loop.run([](const weight& t, tern::device& on) -> tern::task<tern::lease> {
-        co_return co_await t.lend(on);
-    }(w, cpu));
+    const tern::lease bytes = loop.run(
+        [](const weight& t, tern::device& on) -> tern::task<tern::lease> { co_return co_await t.lend(on); }(w, cpu));
     const tern::slice_id slice = store.add("w", {.memory = bytes.data()}, w.slice_bytes());
     const weight moved(store, slice, weight::formats_type::index_of<tern::q8_0>, w.shape(), "w");
     loop.run(store.place(slice, gpu, &weight::transfer_type::move));

@@ -40,7 +40,8 @@ tern::task<tern::activation> squared_relu(tern::context& ctx, tern::activation x
 using weight = tern::tensor<tern::formats<tern::f32>, tern::tiers<tern::pageable>>;
 
 // A layer made of it and of what tern brings.
-tern::task<tern::activation> layer(tern::context& ctx, const tern::activation& x, const weight& up, const weight& down) {
+tern::task<tern::activation> layer(tern::context& ctx, const tern::activation& x, const weight& up,
+                                   const weight& down) {
     tern::activation h = co_await tern::linear(ctx, x, up);
     h = co_await squared_relu(ctx, std::move(h));
     co_return co_await tern::linear(ctx, h, down);

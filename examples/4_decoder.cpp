@@ -1,6 +1,6 @@
-// A decoder of one's own: a struct of weights and a coroutine that reads as a list of operators. It is recorded, planned,
-// placed and run like those that come with tern. This one is Llama without rope and with one norm in each layer, over
-// the weights of the tiny model: it shows the way, and its text is no prose.
+// A decoder of one's own: a struct of weights and a coroutine that reads as a list of operators. It is recorded,
+// planned, placed and run like those that come with tern. This one is Llama without rope and with one norm in each
+// layer, over the weights of the tiny model: it shows the way, and its text is no prose.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -46,8 +46,8 @@ public:
             tern::activation q = co_await tern::linear(ctx, h, l.q);
             tern::activation k = co_await tern::linear(ctx, h, l.k);
             tern::activation v = co_await tern::linear(ctx, h, l.v);
-            const tern::activation seen = co_await tern::attention(ctx, std::move(q), std::move(k), std::move(v), b, cache,
-                                                                   i, tern::full_attention(config_));
+            const tern::activation seen = co_await tern::attention(ctx, std::move(q), std::move(k), std::move(v), b,
+                                                                   cache, i, tern::full_attention(config_));
             const tern::activation attended = co_await tern::linear(ctx, seen, l.o);
             const tern::activation hidden = co_await tern::swiglu(ctx, h, l.gate, l.up);
             const tern::activation fed = co_await tern::linear(ctx, hidden, l.down);
@@ -79,8 +79,8 @@ int main() {
     const tern::graph graph = tern::record(model, run.loop(), run.cpu(), 8);
     const tern::placement plan = tern::first_fit{}.place(graph, run.machine());
     run.load(plan, graph);
-    std::printf("%zu tensors and %zu calls recorded; all weights placed: %s\n", graph.tensors.size(), graph.nodes.size(),
-                plan.tensors.size() == graph.tensors.size() ? "yes" : "no");
+    std::printf("%zu tensors and %zu calls recorded; all weights placed: %s\n", graph.tensors.size(),
+                graph.nodes.size(), plan.tensors.size() == graph.tensors.size() ? "yes" : "no");
 
     // The logits with a part on the accelerator are those with all of it on the host, bit for bit.
     tern::batch b;

@@ -84,9 +84,7 @@ struct figures {
     double decode_rate() const { return decode_seconds > 0 ? double(new_tokens - 1) / decode_seconds : 0; }
 };
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct result {
     std::string text;
@@ -123,8 +121,7 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
         show(stream.push(token));
         return true;
     };
-    if (limit > 0)
-        run.loop().run(tern::generate(run.ctx(), model, any, history, choose, {.tokens = limit}, on_token));
+    if (limit > 0) run.loop().run(tern::generate(run.ctx(), model, any, history, choose, {.tokens = limit}, on_token));
     show(stream.finish());
     out.timing.new_tokens = out.tokens.size();
     out.timing.prefill_seconds = first - begin;
@@ -157,9 +154,10 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
 }
 
 void print_figures(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run) {
-    std::cerr << "prefill " << r.timing.prompt_tokens << " tokens at " << r.timing.prefill_rate() << " tokens/s, decode "
-              << r.timing.new_tokens << " at " << r.timing.decode_rate() << " tokens/s, " << run.cpu().workers()
-              << " threads, " << tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path << " kernels; weights:";
+    std::cerr << "prefill " << r.timing.prompt_tokens << " tokens at " << r.timing.prefill_rate()
+              << " tokens/s, decode " << r.timing.new_tokens << " at " << r.timing.decode_rate() << " tokens/s, "
+              << run.cpu().workers() << " threads, " << tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path
+              << " kernels; weights:";
     for (const tern::memory_space& m : run.machine().memories)
         std::cerr << " " << to_string(m.where) << " " << to_string(plan.bytes_at(graph, m.where));
     std::cerr << "\n";
@@ -207,8 +205,8 @@ int run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
-                           {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads", "temperature",
-                            "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
+                           {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads",
+                            "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
                            {"load", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;
