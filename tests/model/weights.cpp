@@ -1,0 +1,116 @@
+// Opening decoders: missing, misshapen and unsupported tensors, tied outputs, shards.
+#include <tern/model/weights.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tern/file/open_checkpoint.hpp>
+
+#include <support/model.hpp>
+
+#include "files.hpp"
+
+namespace test = tern::test;
+
+namespace {
+
+template <class E = tern::error> void refused(const test::model_file& f, const std::string& part) {
+    CAPTURE(part);
+    test::temporary_folder folder;
+    std::string text;
+    try {
+        const tern::checkpoint file = tern::open_gguf(f.write(folder.file("m.gguf")));
+        tern::runtime run({.threads = 1});
+        test::open(file, run.store());
+    } catch (const E& e) { text = e.what(); }
+    CAPTURE(text);
+    CHECK(text.find("m.gguf") != std::string::npos);
+    CHECK(text.find(part) != std::string::npos);
+}
+
+std::vector<float> logits_of(const std::string& path) {
+    test::model m(path, {.threads = 1});
+    tern::contiguous_cache kv = m.cache(4);
+    return m.logits(std::vector<std::int32_t>{1, 2, 3}, kv);
+}
+
+} // namespace
+
+TEST_CASE("model/weights: a tensor that is missing, of another shape or of a format without a decoder is named") {
+    const test::model_file plain = test::model_file::llama();
+    for (const auto& [name, tensor] : plain.tensors) {
+        test::model_file f = plain;
+        f.tensors.erase(name);
+        refused<tern::parse_error>(f, name);
+        f.tensors[name] = {{5, 7}};
+        refused<tern::parse_error>(f, name);
+    }
+    test::model_file f = test::model_file::llama();
+    f.set("llama.embedding_length", std::uint32_t{256}).set("llama.attention.head_count", std::uint32_t{64});
+    f.tensors["token_embd.weight"] = {{32, 256}, "iq2_xs"};
+    refused<tern::unsupported_error>(f, "iq2_xs");
+    refused<tern::unsupported_error>(f, "token_embd.weight");
+    f = test::model_file::llama();
+    f.set("llama.block_count", std::uint32_t{0xffffffff});
+    refused<tern::parse_error>(f, "blk.1.attn_norm.weight");
+    f = test::model_file::llama();
+    f.set("llama.feed_forward_length", std::uint32_t{0});
+    refused<tern::parse_error>(f, "blk.0.ffn_gate.weight");
+}
+
+TEST_CASE("model/weights: an unknown architecture is said to be so, whatever its keys are; gemma3 needs a pattern") {
+    test::model_file f;
+    f.set("general.architecture", std::string("mamba"));
+    f.tensors["x"] = {{4}};
+    refused<tern::unsupported_error>(f, "mamba");
+    f = test::model_file::llama("gemma3");
+    f.set("gemma3.attention.sliding_window_pattern", std::uint32_t{0});
+    refused<tern::parse_error>(f, "sliding_window_pattern");
+}
+
+TEST_CASE("model/weights: without output.weight the embedding is the output, with it in another shard it is not") {
+    test::temporary_folder folder;
+    test::model_file f = test::model_file::llama();
+    const std::vector<float> tied = logits_of(f.write(folder.file("tied.gguf")));
+    REQUIRE(tied.size() == 3 * 32);
+
+    test::model_file first = f, second;
+    for (test::model_file* part : {&first, &second}) {
+        part->set("split.count", std::uint16_t{2});
+        part->set("split.tensors.count", static_cast<std::int32_t>(f.tensors.size() + 1));
+    }
+    first.set("split.no", std::uint16_t{0});
+    second.set("split.no", std::uint16_t{1});
+    second.tensors["output.weight"] = {{32, 16}};
+    first.write(folder.file("m-00001-of-00002.gguf"));
+    second.write(folder.file("m-00002-of-00002.gguf"));
+    const std::string path = folder.file("m-00001-of-00002.gguf");
+    test::model m(path, {.threads = 1});
+    const tern::graph g = m.record();
+    CHECK(g.tensors.back().name == "output.weight");
+    CHECK(g.tensors.size() == f.tensors.size() + 1);
+    CHECK(!test::same_bits(logits_of(path), tied));
+}
+
+TEST_CASE("model/weights: a vector may be stored with a leading 1, and packed experts are slices") {
+    test::temporary_folder folder;
+    test::model_file f = test::model_file::llama();
+    f.tensors["blk.0.attn_norm.weight"] = {{1, 16}};
+    f.set("llama.expert_count", std::uint32_t{3}).set("llama.expert_used_count", std::uint32_t{2});
+    for (const char* dense : {"gate", "up", "down"}) f.tensors.erase(std::string("blk.0.ffn_") + dense + ".weight");
+    f.tensors["blk.0.ffn_gate_inp.weight"] = {{3, 16}};
+    f.tensors["blk.0.ffn_gate_exps.weight"] = {{3, 24, 16}};
+    f.tensors["blk.0.ffn_up_exps.weight"] = {{3, 24, 16}};
+    f.tensors["blk.0.ffn_down_exps.weight"] = {{3, 16, 24}};
+    const std::string path = f.write(folder.file("moe.gguf"));
+    test::model m(path, {.threads = 1});
+    for (const tern::planned_tensor& t : m.record().tensors) {
+        const bool packed = t.name.find("_exps") != std::string::npos;
+        CHECK(t.shape.experts == (packed ? 3 : 1));
+        if (packed) CHECK(m.run().store().name(t.first + 2) == t.name + "[2]");
+    }
+    CHECK(logits_of(path).size() == 3 * 32);
+}
