@@ -37,27 +37,44 @@ template <bytes Chunk, std::size_t Depth> struct staged {
         const allocation ring = request.staging->allocate(bytes{stage_size} * stages, request.what);
         std::array<async_event, Depth> free;
         for (async_event& f : free) f.set();
-        std::atomic<bool> failed{false}; // a token of the scope would tell too, and allocate
+        first_error failure;
         scope copies;
-        std::exception_ptr failure;
+        task<void> all_ended = copies.join(); // made here: nothing may fail while copies are under way
         try {
             for (std::uint64_t i = 0; i < chunks; ++i) {
                 async_event& mine = free[i % Depth];
                 co_await mine;
-                if (failed.load(std::memory_order_relaxed)) break; // join tells how
+                if (failure.is_set()) break;
                 mine.reset();
                 std::byte* const stage = ring.data() + (i % Depth) * stage_size;
                 const std::size_t size = size_of(request, i);
                 detail::read_backing(request, i * Chunk.count, stage, size);
-                copies.spawn(copy_chunk(request, i, stage, size, mine, failed));
+                copies.spawn(copy_chunk(request, i, stage, size, mine, failure));
             }
-        } catch (...) { failure = std::current_exception(); }
+        } catch (...) { failure.set(std::current_exception()); }
         // The ring is in use until every copy has ended.
-        co_await copies.join();
-        if (failure) std::rethrow_exception(failure);
+        co_await std::move(all_ended);
+        failure.rethrow();
     }
 
 private:
+    /// Of the reads and the copies. The scope would keep it too, and allocate to ask its tasks to stop.
+    class first_error {
+    public:
+        bool is_set() const noexcept { return set_.load(std::memory_order_relaxed); }
+        void set(std::exception_ptr error) noexcept {
+            if (!set_.exchange(true, std::memory_order_relaxed)) error_ = std::move(error);
+        }
+        /// Once all have ended.
+        void rethrow() const {
+            if (error_) std::rethrow_exception(error_);
+        }
+
+    private:
+        std::atomic<bool> set_{false};
+        std::exception_ptr error_{};
+    };
+
     static std::size_t size_of(const transfer_request& request, std::uint64_t chunk) {
         const std::uint64_t left = request.size.count - chunk * Chunk.count;
         return left < Chunk.count ? left : Chunk.count;
@@ -72,18 +89,13 @@ private:
     }
 
     static task<void> copy_chunk(transfer_request request, std::uint64_t chunk, const std::byte* stage,
-                                 std::size_t size, async_event& done, std::atomic<bool>& failed) {
-        std::exception_ptr failure;
+                                 std::size_t size, async_event& done, first_error& failure) {
         try {
             co_await copy(*request.on, *request.home, direction::to_device, request.to + chunk * Chunk.count, stage,
                           {size});
             detail::arrived(request, size);
-        } catch (...) {
-            failure = std::current_exception();
-            failed.store(true, std::memory_order_relaxed);
-        }
+        } catch (...) { failure.set(std::current_exception()); }
         done.set();
-        if (failure) std::rethrow_exception(failure);
     }
 };
 
