@@ -1,0 +1,182 @@
+#include <tern/op/experts.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support.hpp"
+
+namespace test = tern::test;
+
+namespace {
+
+constexpr std::size_t width = 16;
+constexpr std::size_t hidden = 16;
+constexpr std::size_t count = 4;
+
+/// Four experts in a user's own format.
+struct mixture {
+    std::vector<float> router = test::numbers(count * width, 11);
+    std::vector<float> gate = test::numbers(count * hidden * width, 12);
+    std::vector<float> up = test::numbers(count * hidden * width, 13);
+    std::vector<float> down = test::numbers(count * width * hidden, 14);
+
+    tern::expert_weights<test::op_weight> weights(test::bench& b) const {
+        tern::expert_weights<test::op_weight> w;
+        w.router = b.weight<own::halves>(router, {count, width, 1}, "router");
+        w.gate = b.weight<own::halves>(gate, {hidden, width, count}, "gate_exps");
+        w.up = b.weight<own::halves>(up, {hidden, width, count}, "up_exps");
+        w.down = b.weight<own::halves>(down, {width, hidden, count}, "down_exps");
+        return w;
+    }
+
+    /// The dense network of one expert, in double precision.
+    std::vector<double> expert(std::size_t e, const float* x) const {
+        const auto dot = [&](const std::vector<float>& w, std::size_t r) {
+            double sum = 0;
+            for (std::size_t c = 0; c < width; ++c)
+                sum += static_cast<double>(w[(e * hidden + r) * width + c]) * static_cast<double>(x[c]);
+            return sum;
+        };
+        std::vector<double> h(hidden);
+        for (std::size_t r = 0; r < hidden; ++r) {
+            const double g = dot(gate, r);
+            h[r] = g / (1 + std::exp(-g)) * dot(up, r);
+        }
+        std::vector<double> y(width);
+        for (std::size_t r = 0; r < width; ++r)
+            for (std::size_t c = 0; c < hidden; ++c)
+                y[r] += static_cast<double>(down[(e * width + r) * hidden + c]) * h[c];
+        return y;
+    }
+};
+
+} // namespace
+
+TEST_CASE("op/experts: equal router logits choose the lowest ids, with equal weights, however often") {
+    test::bench b;
+    mixture m;
+    m.router.assign(count * width, 0);
+    const auto w = m.weights(b);
+    const std::vector<float> values = test::numbers(3 * width, 5);
+    const tern::activation x = b.make(values, 3);
+    const std::vector<float> y = b.values(tern::experts(b.ctx, x, w, {.used = 2}));
+    REQUIRE(y.size() == values.size());
+    for (std::size_t t = 0; t < 3; ++t) {
+        const std::vector<double> first = m.expert(0, values.data() + t * width);
+        const std::vector<double> second = m.expert(1, values.data() + t * width);
+        for (std::size_t i = 0; i < width; ++i)
+            CHECK(static_cast<double>(y[t * width + i]) == doctest::Approx((first[i] + second[i]) / 2).epsilon(1e-4));
+    }
+    for (int again = 0; again < 20; ++again) CHECK(test::same(b.values(tern::experts(b.ctx, x, w, {.used = 2})), y));
+    b.put(w.router, b.gpu);
+    b.put(w.gate, b.gpu);
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, {.used = 2})), y));
+}
+
+TEST_CASE("op/experts: the order of softmax and top-k decides the weights where they are not normalised") {
+    test::bench b;
+    mixture m;
+    m.router.assign(count * width, 0);
+    for (std::size_t e = 0; e < count; ++e) m.router[e * width] = 2 - static_cast<float>(e); // logits 2, 1, 0, -1
+    const auto w = m.weights(b);
+    std::vector<float> values(width, 0);
+    values[0] = 1;
+    values[3] = -2;
+    const tern::activation x = b.make(values, 1);
+    const std::vector<double> one = m.expert(0, values.data());
+    const std::vector<double> two = m.expert(1, values.data());
+    const auto check = [&](tern::expert_options how, double first, double second) {
+        const std::vector<float> y = b.values(tern::experts(b.ctx, x, w, how));
+        for (std::size_t i = 0; i < width; ++i)
+            CHECK(static_cast<double>(y[i]) == doctest::Approx(first * one[i] + second * two[i]).epsilon(1e-4));
+    };
+    const double e1 = std::exp(-1.0), e2 = std::exp(-2.0), e3 = std::exp(-3.0);
+    const double all = 1 + e1 + e2 + e3;
+    check({.used = 2, .normalise = false}, 1 / all, e1 / all);
+    check({.used = 2}, 1 / (1 + e1), e1 / (1 + e1));
+    check({.used = 2, .softmax = tern::kernel::router_softmax::after_top_k, .normalise = false}, 1 / (1 + e1),
+          e1 / (1 + e1));
+    check({.used = 2, .scale = 3}, 3 / (1 + e1), 3 * e1 / (1 + e1));
+}
+
+TEST_CASE("op/experts: any split of experts over two devices and any batch give the same bits; unused ones stay put") {
+    test::bench b;
+    const mixture m;
+    const auto w = m.weights(b);
+    const std::vector<float> values = test::numbers(9 * width, 6);
+    const tern::activation x = b.make(values, 9);
+    const std::vector<float> y = b.values(tern::experts(b.ctx, x, w, {.used = 2}));
+    for (std::size_t t = 0; t < 9; ++t) {
+        const std::vector<float> row(values.begin() + static_cast<std::ptrdiff_t>(t * width),
+                                     values.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
+        const tern::activation alone = b.make(row, 1);
+        const std::vector<float> got = b.values(tern::experts(b.ctx, alone, w, {.used = 2}));
+        CHECK(test::same(got, {y.begin() + static_cast<std::ptrdiff_t>(t * width),
+                               y.begin() + static_cast<std::ptrdiff_t>((t + 1) * width)}));
+    }
+    for (const std::size_t e : {1u, 3u}) // the gate decides where an expert computes
+        for (const test::op_weight* part : {&w.gate, &w.up, &w.down})
+            b.loop.run(b.store.place(part->slice(e), b.gpu, &tern::blocking::move));
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, {.used = 2})), y));
+    for (std::size_t e = 0; e < count; ++e) b.store.assign(w.gate.slice(e), b.gpu); // streamed for each use
+    for (std::size_t e = 0; e < count; ++e) b.store.evict(w.gate.slice(e), b.gpu);
+    const std::uint64_t before = b.store.counters().arrivals;
+    const tern::activation single = b.make({values.begin(), values.begin() + width}, 1);
+    b.values(tern::experts(b.ctx, single, w, {.used = 1}));
+    CHECK(b.store.counters().arrivals - before <=
+          3); // one expert's gate, and its up and down where they were not there
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, {.used = 2})), y));
+}
+
+TEST_CASE("op/experts: a shared expert is added, weighed by its own gate where it has one") {
+    test::bench b;
+    const mixture m;
+    auto w = m.weights(b);
+    const tern::activation x = b.make(2, width, 9);
+    const std::vector<float> without = b.values(tern::experts(b.ctx, x, w, {.used = 1}));
+    w.shared_gate = b.weight({hidden, width}, "shared_gate", 21);
+    w.shared_up = b.weight({hidden, width}, "shared_up", 22);
+    w.shared_down = b.weight({width, hidden}, "shared_down", 23);
+    const tern::activation h = b.loop.run(tern::swiglu(b.ctx, x, w.shared_gate, w.shared_up));
+    const std::vector<float> shared = b.values(tern::linear(b.ctx, h, w.shared_down));
+    const std::vector<float> with = b.values(tern::experts(b.ctx, x, w, {.used = 1}));
+    for (std::size_t i = 0; i < with.size(); ++i) CHECK(with[i] == without[i] + shared[i]);
+    w.shared_router = b.weight<tern::f32>(std::vector<float>(width, 0), {1, width}, "shared_router");
+    const std::vector<float> half = b.values(tern::experts(b.ctx, x, w, {.used = 1}));
+    for (std::size_t i = 0; i < half.size(); ++i)
+        CHECK(half[i] == doctest::Approx(without[i] + shared[i] / 2).epsilon(1e-5)); // sigmoid(0)
+}
+
+TEST_CASE("op/experts: wrong shapes and counts name the tensor; the recorded shape is the computed one") {
+    test::bench b;
+    const mixture m;
+    const auto w = m.weights(b);
+    const tern::activation x = b.make(2, width);
+    const auto text = [&](const tern::expert_weights<test::op_weight>& wrong, std::size_t used) {
+        return test::text_of<tern::shape_error>([&] { b.loop.run(tern::experts(b.ctx, x, wrong, {.used = used})); });
+    };
+    CHECK(test::has(text(w, 0), "router"));
+    CHECK(test::has(text(w, 5), "choose 5"));
+    auto wrong = w;
+    wrong.up = b.weight({hidden, width, 3}, "short_up");
+    CHECK(test::has(text(wrong, 1), "short_up"));
+    wrong = w;
+    wrong.down = b.weight({width, 8, count}, "thin_down");
+    CHECK(test::has(text(wrong, 1), "thin_down"));
+    const tern::activation narrow = b.make(2, 8);
+    CHECK(test::has(test::text_of<tern::shape_error>([&] { b.loop.run(tern::experts(b.ctx, narrow, w, {.used = 1})); }),
+                    "router"));
+    const tern::activation shape = b.recording.make(b.cpu, 2, width);
+    const tern::activation y = b.loop.run(tern::experts(b.recording, shape, w, {.used = 2}));
+    CHECK(y.rows() == 2);
+    CHECK(y.cols() == width);
+    const tern::graph g = std::move(b.notes).finish({});
+    REQUIRE(g.nodes.size() == 2);
+    CHECK(g.nodes[1].active == 2);
+    CHECK(g.nodes[1].tensors.size() == 3);
+    CHECK(g.tensors[1].shape.experts == count);
+}
