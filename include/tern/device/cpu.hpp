@@ -13,10 +13,10 @@ namespace tern {
 ///
 ///     tern::cpu_device cpu{ram};                 // as many workers as there are usable cores
 ///     tern::cpu_device single{ram, 1};
-class cpu_device final : public device {
+template <class = void> class basic_cpu_device final : public device {
 public:
     /// `ram` holds activations and must outlive the device.
-    explicit cpu_device(arena& ram, std::size_t workers = usable_workers()) : ram_(ram), team_(workers) {}
+    explicit basic_cpu_device(arena& ram, std::size_t workers = usable_workers()) : ram_(ram), team_(workers) {}
 
     std::string_view name() const noexcept override { return "cpu"; }
     kernel_kind kernels() const noexcept override { return kernel_kind::host; }
@@ -36,5 +36,8 @@ private:
     arena& ram_;
     worker_team team_;
 };
+
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using cpu_device = basic_cpu_device<>;
 
 } // namespace tern

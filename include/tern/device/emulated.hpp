@@ -26,10 +26,10 @@ struct emulated_options {
 /// and sleeps rather than burns the time that the real copy does not need.
 ///
 ///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
-class emulated_device final : public device {
+template <class = void> class basic_emulated_device final : public device {
 public:
     /// Throws config_error for a bandwidth or a latency that is no such thing, and what `region_arena` throws.
-    explicit emulated_device(const emulated_options& options)
+    explicit basic_emulated_device(const emulated_options& options)
         : options_(checked(options)), name_("emulated:" + std::to_string(options.index)),
           memory_({tier_of<vram>, options.index, 0}, options.capacity), in_({this, &to_device_}),
           out_({this, &to_host_}) {}
@@ -58,7 +58,7 @@ private:
 
     /// One direction of the link.
     struct copier {
-        const emulated_device* owner;
+        const basic_emulated_device* owner;
         std::atomic<std::uint64_t>* moved;
 
         void operator()(copy_call& call) const {
@@ -85,5 +85,8 @@ private:
     service<copy_call, copier> in_;
     service<copy_call, copier> out_;
 };
+
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using emulated_device = basic_emulated_device<>;
 
 } // namespace tern

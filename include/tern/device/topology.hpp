@@ -30,7 +30,7 @@ struct cpu_topology {
 /// Workers that one memory- or compute-bound operator should use: one for each allowed physical core, performance cores
 /// alone where a processor has both kinds, and no more than the quota. Two threads of a core share its units, and an
 /// efficiency core makes the others wait for it. At least 1.
-inline std::size_t worker_count(const cpu_topology& topology) {
+template <class = void> std::size_t worker_count(const cpu_topology& topology) {
     bool any_performance = false;
     for (const logical_cpu& cpu : topology.allowed) any_performance = any_performance || cpu.performance;
     std::vector<int> cores;
@@ -51,7 +51,7 @@ inline std::size_t worker_count(const cpu_topology& topology) {
 namespace detail {
 
 /// The first line of a small file of the system, or empty.
-inline std::string first_line(const std::string& path) {
+template <class = void> std::string first_line(const std::string& path) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
     char line[4096];
     if (!file || std::fgets(line, sizeof line, file.get()) == nullptr) return {};
@@ -61,7 +61,7 @@ inline std::string first_line(const std::string& path) {
 }
 
 /// Numbers of a list such as "0-3,8,10-11"; what is no number ends it.
-inline std::vector<int> parse_cpu_list(const std::string& text) {
+template <class = void> std::vector<int> parse_cpu_list(const std::string& text) {
     std::vector<int> ids;
     const char* at = text.c_str();
     while (*at >= '0' && *at <= '9') {
@@ -86,7 +86,7 @@ inline bool contains(const std::vector<int>& ids, int id) {
 
 /// Reads the system's description below `root` ("/sys" and "/sys/fs/cgroup" normally; a test passes a folder of its
 /// own) for the processors in `allowed`. What cannot be read is taken as one core for each processor.
-inline cpu_topology read_topology(const std::vector<int>& allowed, const std::string& root = "/sys") {
+template <class = void> cpu_topology read_topology(const std::vector<int>& allowed, const std::string& root = "/sys") {
     cpu_topology topology;
     // Intel's hybrid processors list their performance cores here; others have no such file.
     const std::vector<int> performance = detail::parse_cpu_list(detail::first_line(root + "/devices/cpu_core/cpus"));
@@ -116,7 +116,7 @@ inline cpu_topology read_topology(const std::vector<int>& allowed, const std::st
 }
 
 /// The processors that this process's affinity mask allows.
-inline std::vector<int> allowed_cpus() {
+template <class = void> std::vector<int> allowed_cpus() {
     std::vector<int> ids;
     // The mask's size is the kernel's choice: grow until it is taken.
     for (std::size_t count = 1024; count <= 1 << 16; count *= 2) {
@@ -133,6 +133,6 @@ inline std::vector<int> allowed_cpus() {
 }
 
 /// Workers for this process on this machine.
-inline std::size_t usable_workers() { return worker_count(read_topology(allowed_cpus())); }
+template <class = void> std::size_t usable_workers() { return worker_count(read_topology(allowed_cpus())); }
 
 } // namespace tern

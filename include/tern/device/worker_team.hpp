@@ -22,10 +22,10 @@ namespace tern {
 ///
 ///     tern::worker_team team{tern::usable_workers()};
 ///     team.run(rows, 16, [&](std::size_t begin, std::size_t end) { ... });
-class worker_team {
+template <class = void> class basic_worker_team {
 public:
     /// `workers` counts the caller too: 1 starts no thread.
-    explicit worker_team(std::size_t workers) {
+    explicit basic_worker_team(std::size_t workers) {
         if (workers == 0 || workers > 4096) throw config_error("a team has 1 to 4096 workers");
         threads_.reserve(workers - 1);
         try {
@@ -35,9 +35,9 @@ public:
             throw;
         }
     }
-    worker_team(const worker_team&) = delete;
-    worker_team& operator=(const worker_team&) = delete;
-    ~worker_team() { stop(); }
+    basic_worker_team(const basic_worker_team&) = delete;
+    basic_worker_team& operator=(const basic_worker_team&) = delete;
+    ~basic_worker_team() { stop(); }
 
     std::size_t workers() const noexcept { return threads_.size() + 1; }
 
@@ -135,5 +135,8 @@ private:
     std::mutex error_mutex_;
     std::exception_ptr error_;
 };
+
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using worker_team = basic_worker_team<>;
 
 } // namespace tern

@@ -82,9 +82,9 @@ inline allocation::~allocation() {
 ///
 ///     tern::heap_arena ram{8_GiB};
 ///     auto block = ram.allocate(1_MiB, "blk.0.ffn_up.weight");
-class heap_arena final : public arena {
+template <class = void> class basic_heap_arena final : public arena {
 public:
-    explicit heap_arena(bytes limit = unlimited) : budget_("pageable memory", limit) {}
+    explicit basic_heap_arena(bytes limit = unlimited) : budget_("pageable memory", limit) {}
 
     const tern::budget& budget() const noexcept override { return budget_; }
     location where() const noexcept override { return {tier_of<pageable>, 0, 0}; }
@@ -109,11 +109,14 @@ private:
     tern::budget budget_;
 };
 
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using heap_arena = basic_heap_arena<>;
+
 /// A device's memory: one region of a fixed capacity, reserved at once and touched only where it is used. Best fit with
 /// merging of neighbours, so that a request fits exactly when a hole holds it. To free never allocates.
-class region_arena final : public arena {
+template <class = void> class basic_region_arena final : public arena {
 public:
-    region_arena(location where, bytes capacity) : where_(where), budget_(to_string(where), capacity) {
+    basic_region_arena(location where, bytes capacity) : where_(where), budget_(to_string(where), capacity) {
         if (capacity.count == 0) return;
         holes_.push_back({0, capacity.count});
         void* base =
@@ -123,7 +126,7 @@ public:
                                {.needed = capacity.count});
         base_ = static_cast<std::byte*>(base);
     }
-    ~region_arena() override {
+    ~basic_region_arena() override {
         if (base_ != nullptr) ::munmap(base_, budget_.limit().count);
     }
 
@@ -207,5 +210,8 @@ private:
     std::vector<hole> holes_; // by offset
     std::size_t live_ = 0;
 };
+
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using region_arena = basic_region_arena<>;
 
 } // namespace tern

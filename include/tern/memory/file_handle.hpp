@@ -137,9 +137,7 @@ public:
         // Linux reads at most about 2 GiB a call, other systems refuse more.
         const std::size_t count = std::min<std::size_t>(into.size(), std::size_t{1} << 30);
         ssize_t got;
-        do {
-            got = ::pread(fd_, into.data(), count, static_cast<off_t>(offset));
-        } while (got < 0 && errno == EINTR);
+        do { got = ::pread(fd_, into.data(), count, static_cast<off_t>(offset)); } while (got < 0 && errno == EINTR);
         if (got < 0)
             throw io_error("cannot read at byte " + std::to_string(offset) + ": " + std::strerror(errno),
                            {path_, {}, into.size(), {}});

@@ -12,7 +12,7 @@ struct all_cpu {
     static constexpr std::string_view name = "all_cpu";
     tier_info in = tier_of<mapped>;
 
-    placement place(const graph& g, const machine&) const {
+    template <class = void> placement place(const graph& g, const machine&) const {
         placement p{name, {}};
         for (const planned_tensor& t : g.tensors)
             p.tensors.push_back({{host_tier(t)}, "the policy computes on the host"});

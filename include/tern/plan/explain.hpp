@@ -22,7 +22,7 @@ inline std::string padded(std::string_view text, std::size_t width) {
 /// A line for each tensor (name, format, bytes, location, reason), then a line for each memory with its budget.
 ///
 ///     std::cout << tern::explain(plan, graph, machine);
-inline std::string explain(const placement& p, const graph& g, const machine& m) {
+template <class = void> std::string explain(const placement& p, const graph& g, const machine& m) {
     std::size_t longest = 6;
     for (const planned_tensor& t : g.tensors) longest = t.name.size() > longest ? t.name.size() : longest;
     std::string text = "policy " + std::string(p.policy) + "\n" + detail::padded("tensor", longest) +

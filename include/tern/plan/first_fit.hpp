@@ -24,7 +24,7 @@ struct first_fit {
     tier_info rest = tier_of<mapped>;
     bytes headroom{};
 
-    placement place(const graph& g, const machine& m) const {
+    template <class = void> placement place(const graph& g, const machine& m) const {
         placement p = all_cpu{rest}.place(g, m);
         p.policy = name;
         const bytes reserved =

@@ -52,7 +52,7 @@ concept placement_policy = requires(const P& policy, const graph& g, const machi
 
 /// Throws unless a placement has one decision for each tensor, in a tier that the tensor's type allows, inside the
 /// budgets. Mapped tensors take nothing from a budget: their pages come and go.
-inline void check(const placement& p, const graph& g, const machine& m) {
+template <class = void> void check(const placement& p, const graph& g, const machine& m) {
     if (p.tensors.size() != g.tensors.size())
         throw config_error("the policy placed " + std::to_string(p.tensors.size()) + " of " +
                            std::to_string(g.tensors.size()) + " tensors");
