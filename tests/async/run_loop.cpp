@@ -41,6 +41,19 @@ task<bool> comes_home(tern::thread_executor& pool, tern::run_loop& loop) {
     }
     co_return home;
 }
+// Awaits tasks on both threads in turn: what a compiler remembers of one thread must not be used on the other.
+task<int> counts_on_both(tern::thread_executor& pool, tern::run_loop& loop) {
+    int sum = 0;
+    for (int i = 0; i < 100; ++i) {
+        sum += co_await number(1);
+        co_await pool.schedule();
+        sum += co_await number(1);
+        sum += co_await number(1);
+        co_await loop.schedule();
+        sum += co_await number(1);
+    }
+    co_return sum;
+}
 task<> turns(tern::run_loop& loop, std::vector<int>& order, int who) {
     for (int i = 0; i < 3; ++i) {
         order.push_back(who);
@@ -119,6 +132,14 @@ TEST_CASE("async/run_loop: many coroutines on a pool come home") {
     int home = 0;
     for (const bool one : loop.run(tern::when_all(std::move(all)))) home += one;
     CHECK(home == 50);
+}
+
+TEST_CASE("async/run_loop: tasks awaited on two threads in turn") {
+    tern::run_loop loop;
+    tern::thread_executor pool{2};
+    std::vector<task<int>> all;
+    for (int i = 0; i < 8; ++i) all.push_back(counts_on_both(pool, loop));
+    for (const int sum : loop.run(tern::when_all(std::move(all)))) CHECK(sum == 400);
 }
 
 TEST_CASE("async/run_loop: a loop ends as soon as its run returned, whoever posted last") {

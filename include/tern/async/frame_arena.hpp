@@ -67,6 +67,8 @@ struct thread_frame_lists {
     std::uint32_t limit = 0;
     bool ended = false;
 };
+// Only functions that are not inlined touch it: compilers keep a thread's address of it in the frame of a coroutine,
+// which may go on in another thread.
 inline constinit thread_local thread_frame_lists thread_frame_pool{};
 
 /// Moves up to `n` blocks from a thread's list to the shared one, and the rest of them to the heap.
@@ -139,7 +141,7 @@ struct frame_arena {
     static constexpr bool pass_through = TERN_DETAIL_FRAMES_PASS_THROUGH;
 
     /// A block of at least `size` bytes; throws std::bad_alloc.
-    static void* allocate(std::size_t size) {
+    [[gnu::noinline]] static void* allocate(std::size_t size) {
         const std::size_t index = (size - 1) / detail::frame_grain;
         if (pass_through || size == 0 || index >= detail::frame_classes) return ::operator new(size);
         auto& list = detail::thread_frame_pool.lists[index];
@@ -147,7 +149,7 @@ struct frame_arena {
     }
 
     /// Gives back a block; `size` is what it was allocated with.
-    static void deallocate(void* p, std::size_t size) noexcept {
+    [[gnu::noinline]] static void deallocate(void* p, std::size_t size) noexcept {
         const std::size_t index = (size - 1) / detail::frame_grain;
         if (pass_through || size == 0 || index >= detail::frame_classes) return ::operator delete(p);
         auto& mine = detail::thread_frame_pool;

@@ -54,11 +54,13 @@ struct resume_loop {
     unsigned depth = 0;
 };
 
+// Only functions that are not inlined touch it: compilers keep a thread's address of it in the frame of a coroutine,
+// which may go on in another thread.
 inline constinit thread_local resume_loop* current_loop = nullptr;
 
 /// Runs `loop` until nothing is left. An exception that leaves a coroutine (no coroutine of tern lets one out) ends the
 /// program: the rest of the loop could not be run any more.
-inline void drive(resume_loop& loop) noexcept {
+[[gnu::noinline]] inline void drive(resume_loop& loop) noexcept {
     loop.outer = current_loop;
     loop.depth = loop.outer ? loop.outer->depth + 1 : 0;
     current_loop = &loop;
@@ -86,14 +88,14 @@ namespace detail {
 
 /// For await_suspend, as its last act: `h` runs when the coroutine that suspends has returned to the loop.
 /// Where a foreign hand resumed that coroutine, so that there is no loop or its slot is taken, `h` runs at once.
-inline void transfer_to(std::coroutine_handle<> h) noexcept {
+[[gnu::noinline]] inline void transfer_to(std::coroutine_handle<> h) noexcept {
     resume_loop* loop = current_loop;
     if (loop && !loop->next) loop->next = h;
     else resume(h);
 }
 
 /// All of `items` run after the coroutine that runs now suspends; at once where none runs on this thread.
-inline void resume_later(work_list items) noexcept {
+[[gnu::noinline]] inline void resume_later(work_list items) noexcept {
     if (resume_loop* loop = current_loop) {
         loop->ready.splice(items);
     } else {
@@ -110,14 +112,14 @@ inline void resume_later(work_item& item) noexcept {
 
 /// Runs `item` up to its first suspension now, so that it overlaps with what the caller does next. Starts within
 /// starts nest on the stack, so the deep ones run later.
-inline void resume_soon(work_item& item) noexcept {
+[[gnu::noinline]] inline void resume_soon(work_item& item) noexcept {
     constexpr unsigned deepest = 16;
     if (current_loop && current_loop->depth >= deepest) resume_later(item);
     else resume(item.handle);
 }
 
 /// Runs what waits in the loops of this thread. Called before the thread blocks, since it may wait for just that.
-inline void run_pending() noexcept {
+[[gnu::noinline]] inline void run_pending() noexcept {
     resume_loop mine;
     for (resume_loop* loop = current_loop; loop; loop = loop->outer) {
         if (loop->next) {

@@ -241,15 +241,17 @@ private:
         std::exception_ptr failure;
         try {
             fresh.data = on.memory().allocate(s.size, s.name);
-            co_await move({.from = s.from,
-                           .to = fresh.data.data(),
-                           .size = s.size,
-                           .on = &on,
-                           .staging = &staging_,
-                           .home = &home_,
-                           .stop = std::move(stop),
-                           .listener = listener,
-                           .what = s.name});
+            // Named, since g++ 12 destroys members of an aggregate twice that is made within a co_await.
+            transfer_request request{.from = s.from,
+                                     .to = fresh.data.data(),
+                                     .size = s.size,
+                                     .on = &on,
+                                     .staging = &staging_,
+                                     .home = &home_,
+                                     .stop = std::move(stop),
+                                     .listener = listener,
+                                     .what = s.name};
+            co_await move(std::move(request));
         } catch (...) { failure = std::current_exception(); }
         work_list informed;
         lease held;
