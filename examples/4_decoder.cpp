@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <tern/file/open_checkpoint.hpp>
+#include <tern/model/read_config.hpp>
 #include <tern/op/feed_forward.hpp>
 #include <tern/tern.hpp>
 

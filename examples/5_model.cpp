@@ -5,6 +5,7 @@
 
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/tern.hpp>
 using namespace tern::literals;
 

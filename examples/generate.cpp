@@ -20,6 +20,7 @@
 #include <tern/model/read_vocabulary.hpp>
 #include <tern/model/runtime.hpp>
 #include <tern/op/paged_cache.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/plan/explain.hpp>
 #include <tern/plan/first_fit.hpp>
 #include <tern/text/stream.hpp>

@@ -12,6 +12,7 @@
 
 #include <tern/async/frame_arena.hpp>
 #include <tern/model/generate.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/op/paged_cache.hpp>
 #include <tern/plan/first_fit.hpp>
 

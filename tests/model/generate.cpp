@@ -1,4 +1,5 @@
 #include <tern/model/generate.hpp>
+#include <tern/op/sampler.hpp>
 
 #include <cstddef>
 #include <cstdint>

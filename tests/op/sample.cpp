@@ -1,4 +1,5 @@
 #include <tern/op/sample.hpp>
+#include <tern/op/sampler.hpp>
 
 #include <cstdint>
 #include <vector>

@@ -13,11 +13,11 @@ namespace tern::kernel {
 /// One item is one row of the weights, for all tokens.
 struct linear {
     struct args {
-        const std::byte* weights;  // first block of row 0
+        const std::byte* weights; // first block of row 0
         std::size_t rows;
         std::size_t cols;
         const float* x;
-        std::size_t x_stride;      // floats between tokens
+        std::size_t x_stride; // floats between tokens
         std::size_t tokens;
         float* y;
         std::size_t y_stride;
@@ -28,8 +28,7 @@ struct linear {
     static std::size_t items(const args& a) noexcept { return a.rows; }
 
     /// Decodes block by block and sums in double precision, in the order of the columns.
-    template <format F>
-    static void reference(const args& a, std::size_t begin, std::size_t end) {
+    template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const std::size_t blocks = a.cols / F::block_size;
         const auto* all = reinterpret_cast<const typename F::block*>(a.weights);
         for (std::size_t r = begin; r < end; ++r) {

@@ -11,13 +11,9 @@
 
 #include <tern/base/error.hpp>
 
-namespace tern::kernel {
+#include <tern/kernel/rope_frequencies.hpp>
 
-/// What rope_angles needs: radians per position of each pair, and a factor on cos and sin.
-struct rope_frequencies {
-    std::vector<double> inv_freq; // [dims / 2]
-    double magnitude = 1;
-};
+namespace tern::kernel {
 
 /// Positions divided by a factor. Source: Chen and others, "Extending context window ... via position interpolation",
 /// 2023.

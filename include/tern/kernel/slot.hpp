@@ -13,12 +13,18 @@ namespace tern::kernel {
 
 /// A kind of device that kernels are written for: those that run on the host's processor, on its memory (the cpu device
 /// and the emulated accelerator).
-struct on_host { static constexpr std::string_view name = "host"; };
+struct on_host {
+    static constexpr std::string_view name = "host";
+};
 /// CUDA kernels.
-struct on_cuda { static constexpr std::string_view name = "cuda"; };
+struct on_cuda {
+    static constexpr std::string_view name = "cuda";
+};
 
 /// A format for operators whose operands are plain f32 activations.
-struct no_format { static constexpr std::string_view name = "f32"; };
+struct no_format {
+    static constexpr std::string_view name = "f32";
+};
 
 /// Arithmetic of one operator, as a struct: its arguments, its name, how many independent items its work has, and a
 /// plain reference. A kernel computes the items [begin, end); each item's result depends on that item alone, so the
@@ -43,16 +49,14 @@ template <kernel_operator Op>
 using host_kernel = void (*)(const typename Op::args&, std::size_t begin, std::size_t end);
 
 /// A function and the name of the path it takes ("reference", "avx2", ...).
-template <kernel_operator Op>
-struct kernel_entry {
+template <kernel_operator Op> struct kernel_entry {
     host_kernel<Op> run;
     const char* path;
 };
 
 /// Where the function for one (operator, format, device) is kept. Reading is one relaxed load; setting is meant for
 /// start-up, but safe at any time.
-template <kernel_operator Op>
-class kernel_slot {
+template <kernel_operator Op> class kernel_slot {
 public:
     constexpr explicit kernel_slot(const kernel_entry<Op>* first) noexcept : entry_(first) {}
 

@@ -18,11 +18,7 @@ template <weight_tensor Weight = any_weight> class gemma3 {
 public:
     gemma3(weights<Weight>& from, decoder_config config) : config_(std::move(config)) {
         const decoder_config& c = config_;
-        const detail::config_keys<checkpoint> keys{from.file(), c.architecture};
-        pattern_ = keys.size_or("attention.sliding_window_pattern", 6);
-        if (pattern_ == 0) keys.refuse("has a sliding_window_pattern of 0");
-        local_rope_ =
-            kernel::rope_frequencies_of(2 * c.rope.inv_freq.size(), keys.real_or("rope.freq_base_swa", 10000.0f));
+        if (c.window_pattern != 0) pattern_ = c.window_pattern;
         embedding_ = from.matrix("token_embd.weight", c.vocabulary, c.width);
         for (std::size_t i = 0; i < c.layers; ++i)
             layers_.push_back(read_layer(from, "blk." + std::to_string(i) + ".", c));
@@ -36,7 +32,7 @@ public:
     template <kv_cache Cache> task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
         cache.reserve(b);
         const rope_table global = co_await rope_angles(ctx, b.positions, config_.rope);
-        const rope_table local = co_await rope_angles(ctx, b.positions, local_rope_);
+        const rope_table local = co_await rope_angles(ctx, b.positions, config_.local_rope);
         activation x = co_await embed(ctx, embedding_, b.tokens, std::sqrt(static_cast<float>(config_.width)));
         for (std::size_t i = 0; i < layers_.size(); ++i) {
             const bool is_global = (i + 1) % pattern_ == 0;
@@ -113,7 +109,6 @@ private:
 
     decoder_config config_;
     std::size_t pattern_ = 6;
-    kernel::rope_frequencies local_rope_;
     Weight embedding_;
     std::vector<layer> layers_;
     Weight norm_;

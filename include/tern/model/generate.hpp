@@ -48,9 +48,9 @@ task<activation> prefill(context& ctx, const D& model, Cache& cache, std::span<c
 /// tokens come, before the failed pass.
 ///
 ///     loop.run(tern::generate(ctx, *model, cache, history, sampler, {.tokens = 40}, print));
-template <decoder_model D, kv_cache Cache, class OnToken>
+template <decoder_model D, kv_cache Cache, class Choose, class OnToken>
     requires std::predicate<OnToken&, std::int32_t>
-task<void> generate(context& ctx, const D& model, Cache& cache, std::vector<std::int32_t>& history, sampler& choose,
+task<void> generate(context& ctx, const D& model, Cache& cache, std::vector<std::int32_t>& history, Choose& choose,
                     generate_options options, OnToken& on_token) {
     std::size_t known = cache.length(options.sequence);
     try {

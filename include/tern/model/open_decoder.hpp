@@ -12,6 +12,7 @@
 #include <tern/model/llama.hpp>
 #include <tern/model/qwen2.hpp>
 #include <tern/model/qwen3.hpp>
+#include <tern/model/read_config.hpp>
 #include <tern/model/weights.hpp>
 
 namespace tern {

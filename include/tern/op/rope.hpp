@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <tern/kernel/rope.hpp>
-#include <tern/kernel/rope_scaling.hpp>
+#include <tern/kernel/rope_frequencies.hpp>
 #include <tern/op/elementwise.hpp>
 
 namespace tern {

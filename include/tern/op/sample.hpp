@@ -8,20 +8,18 @@
 #include <span>
 #include <string>
 
-#include <tern/kernel/sample.hpp>
 #include <tern/op/context.hpp>
 
 namespace tern {
 
-using kernel::sampler;
-using kernel::sampling;
-
-/// Chooses a token from row `row` of logits [rows, vocabulary] with a sampler that keeps its random state from call to
-/// call. `recent` holds the tokens so far, the newest last; it must live until this completes. Completes on the host.
+/// Chooses a token from row `row` of logits [rows, vocabulary] with tern::sampler (op/sampler.hpp), or anything else
+/// that takes logits, which it may change, and the recent tokens. `recent` holds the tokens so far, the newest last; it
+/// must live until this completes. Completes on the host.
 ///
 ///     auto next = co_await tern::sample(ctx, logits, 0, sampler, history);
-template <std::same_as<context> Context>
-task<std::int32_t> sample(Context& ctx, const activation& logits, std::size_t row, sampler& choose,
+template <std::same_as<context> Context, class Choose>
+    requires std::invocable<Choose&, std::span<float>, std::span<const std::int32_t>>
+task<std::int32_t> sample(Context& ctx, const activation& logits, std::size_t row, Choose& choose,
                           std::span<const std::int32_t> recent = {}) {
     if (row >= logits.rows())
         throw shape_error("row " + std::to_string(row) + " was asked of " + std::to_string(logits.rows()) + " logits");

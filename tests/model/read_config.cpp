@@ -1,5 +1,5 @@
 // Hostile and unusual metadata: each is an error that names the file and the key, or is read as stated.
-#include <tern/model/config.hpp>
+#include <tern/model/read_config.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -36,7 +36,7 @@ test::model_file plain() { return test::model_file::llama(); }
 
 } // namespace
 
-TEST_CASE("model/config: a plain file, and what is assumed where a key is absent") {
+TEST_CASE("model/read_config: a plain file, and what is assumed where a key is absent") {
     const tern::decoder_config c = read(plain());
     CHECK(c.architecture == "llama");
     CHECK(c.layers == 1);
@@ -64,7 +64,7 @@ TEST_CASE("model/config: a plain file, and what is assumed where a key is absent
     CHECK(read(plain().set("llama.rope.dimension_count", std::uint32_t{2})).rope.inv_freq.size() == 1);
 }
 
-TEST_CASE("model/config: missing keys are named") {
+TEST_CASE("model/read_config: missing keys are named") {
     for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length",
                             "llama.attention.head_count", "llama.context_length"}) {
         test::model_file f = plain();
@@ -78,7 +78,7 @@ TEST_CASE("model/config: missing keys are named") {
     refused(plain().set("llama.context_length", std::int32_t{-1}), "llama.context_length");
 }
 
-TEST_CASE("model/config: zeros, and heads that do not divide") {
+TEST_CASE("model/read_config: zeros, and heads that do not divide") {
     for (const char* key :
          {"block_count", "embedding_length", "attention.head_count", "attention.head_count_kv", "context_length"})
         refused(plain().set(std::string("llama.") + key, std::uint32_t{0}), "of 0");
@@ -94,7 +94,7 @@ TEST_CASE("model/config: zeros, and heads that do not divide") {
             "key_length of 4294967294");
 }
 
-TEST_CASE("model/config: rope that makes no sense") {
+TEST_CASE("model/read_config: rope that makes no sense") {
     refused(plain().set("llama.rope.dimension_count", std::uint32_t{3}), "rotates 3 dimensions");
     refused(plain().set("llama.rope.dimension_count", std::uint32_t{0}), "rotates 0 dimensions");
     refused(plain().set("llama.rope.dimension_count", std::uint32_t{6}), "rotates 6 dimensions of heads of 4");
@@ -111,7 +111,7 @@ TEST_CASE("model/config: rope that makes no sense") {
     refused(f, "llama.rope."); // the written numbers are not all positive
 }
 
-TEST_CASE("model/config: experts, epsilon and the vocabulary") {
+TEST_CASE("model/read_config: experts, epsilon and the vocabulary") {
     refused(plain().set("llama.expert_count", std::uint32_t{4}), "uses 0 of 4 experts");
     refused(plain().set("llama.expert_count", std::uint32_t{4}).set("llama.expert_used_count", std::uint32_t{5}),
             "uses 5 of 4 experts");
