@@ -25,8 +25,8 @@ constexpr const char* help = R"(model: times prefill and decode of a model and p
 
 usage: bench_model MODEL.gguf [--prompt N (128)] [--tokens N (32)] [--threads N] [--vram SIZE] [--repeat N (1)]
 
-Before anything is timed the logits of the last prompt token are computed twice, in one batch and in batches of five, and
-must be equal bit for bit.
+Before anything is timed the logits of the last prompt token are computed twice, in one batch and in
+batches of five, and must be equal bit for bit.
 )";
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -43,7 +43,7 @@ usage: generate [MODEL.gguf] [PROMPT] [options]
   --tokens N             how many tokens to write at most (default 64)
   --context N            the longest text in tokens, prompt included (default: prompt + tokens)
 memory
-  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB; weights that fit live and compute there
+  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB; weights that fit live there
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)

@@ -37,8 +37,7 @@ using tern::task;
 
 // Allocations of the first 100 calls in a row that make none, or the fewest in 50 rounds. The lists of each thread fill
 // at first, and how soon depends on which thread happens to free a frame.
-template <class F>
-long steady_allocations(F f) {
+template <class F> long steady_allocations(F f) {
     long fewest = -1;
     for (int round = 0; round < 50 && fewest != 0; ++round) {
         const long before = allocations.load();
@@ -86,13 +85,13 @@ TEST_CASE("async/allocation_count: steady-state coroutines allocate nothing" *
     CHECK(steady_allocations([&] { tern::sync_wait(hop(pool, 1)); }) == 0);
     CHECK(steady_allocations([&] { tern::sync_wait(tern::when_all(hop(pool, 1), hop(pool, 2), value(3))); }) == 0);
     CHECK(steady_allocations([&] {
-        tern::async_event e;
-        tern::scope s;
-        s.spawn(step(pool, e));
-        s.spawn(step, std::ref(pool), std::ref(e));
-        e.set();
-        tern::sync_wait(s.join());
-    }) == 0);
+              tern::async_event e;
+              tern::scope s;
+              s.spawn(step(pool, e));
+              s.spawn(step, std::ref(pool), std::ref(e));
+              e.set();
+              tern::sync_wait(s.join());
+          }) == 0);
     CHECK(steady_allocations([&] { tern::sync_wait(sleeps(wall)); }) == 0);
     CHECK(steady_allocations([&] { simulated.run(sleeps(simulated)); }) == 0);
     CHECK(steady_allocations([&] { tern::sync_wait(tern::when_all(locks(turn), locks(turn))); }) == 0);

@@ -58,9 +58,7 @@ TEST_CASE("async/event: a waiter that is destroyed leaves the queue") {
     tern::async_event e;
     std::vector<int> order;
     const started a(note(e, order, 1));
-    {
-        const started gone(note(e, order, 2));
-    }
+    { const started gone(note(e, order, 2)); }
     const started c(note(e, order, 3));
     e.set();
     CHECK(order == std::vector<int>{1, 3});

@@ -9,7 +9,8 @@
 using tern::frame_arena;
 
 TEST_CASE("async/frame_arena: a block is written in full, and recycled by size class") {
-    for (const std::size_t size : {std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{2048}, std::size_t{2049}}) {
+    for (const std::size_t size :
+         {std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{2048}, std::size_t{2049}}) {
         void* p = frame_arena::allocate(size);
         std::memset(p, 0x5a, size);
         frame_arena::deallocate(p, size);

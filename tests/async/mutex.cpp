@@ -48,9 +48,7 @@ TEST_CASE("async/mutex: a waiter that is destroyed gives up its turn") {
     tern::async_event e;
     std::vector<int> order;
     const started a(hold_until(m, e, order, 1));
-    {
-        const started gone(hold_until(m, e, order, 2));
-    }
+    { const started gone(hold_until(m, e, order, 2)); }
     const started c(hold_until(m, e, order, 3));
     e.set();
     CHECK(order == std::vector<int>{1, -1, 3, -3});

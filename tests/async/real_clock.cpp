@@ -61,8 +61,7 @@ TEST_CASE("async/real_clock: a stop and the time that come together resume once"
     const auto race = [](tern::clock& time, std::stop_token token, int& n) -> task<> {
         try {
             co_await time.sleep_for(20.0_us, token);
-        } catch (const tern::stopped_error&) {
-        }
+        } catch (const tern::stopped_error&) {}
         ++n;
     };
     const auto request = [](tern::clock& time, tern::thread_executor& p, std::stop_source s) -> task<> {

@@ -21,7 +21,9 @@ task<> fail() {
     co_await nothing();
     throw std::out_of_range("gone");
 }
-struct unusual { int code; };
+struct unusual {
+    int code;
+};
 task<int> fail_elsewhere(tern::thread_executor& pool) {
     co_await pool.schedule();
     throw unusual{7};

@@ -29,8 +29,8 @@ using takes_int = task<> (*)(int);
 static_assert(may_spawn<task<>>);
 static_assert(may_spawn<gives_task>);
 static_assert(may_spawn<takes_int, int>);
-static_assert(!may_spawn<task<>&>);          // moved in, not copied
-static_assert(!may_spawn<task<int>>);        // its result would be lost
+static_assert(!may_spawn<task<>&>);   // moved in, not copied
+static_assert(!may_spawn<task<int>>); // its result would be lost
 static_assert(!may_spawn<gives_int_task>);
 static_assert(!may_spawn<takes_int>);
 static_assert(!may_spawn<int>);
@@ -138,9 +138,7 @@ TEST_CASE("async/scope: the first error stops the others and surfaces at join, o
     int code = 0;
     try {
         sync_wait(s.join());
-    } catch (const custom_error& error) {
-        code = error.code;
-    }
+    } catch (const custom_error& error) { code = error.code; }
     CHECK(code == 1);
     CHECK(ended);
     sync_wait(s.join());

@@ -24,8 +24,8 @@ static_assert(!std::is_copy_assignable_v<task<int>>);
 static_assert(std::is_nothrow_move_constructible_v<task<int>>);
 static_assert(std::is_nothrow_move_assignable_v<task<>>);
 static_assert(std::is_default_constructible_v<task<>>);
-static_assert(tern::awaitable<task<int>>);       // as an rvalue: once
-static_assert(!tern::awaitable<task<int>&>);     // not as an lvalue
+static_assert(tern::awaitable<task<int>>);   // as an rvalue: once
+static_assert(!tern::awaitable<task<int>&>); // not as an lvalue
 static_assert(!std::is_copy_constructible_v<task<int>::awaiter>);
 // A reference cannot be given to an object that ends with the coroutine.
 template <class P, class V>
@@ -66,8 +66,7 @@ task<> nested_throw(int depth) {
 }
 
 // Runs `f` on a thread with a stack of 256 KiB.
-template <class F>
-void on_small_stack(F f) {
+template <class F> void on_small_stack(F f) {
     pthread_attr_t attributes;
     pthread_t thread;
     REQUIRE(pthread_attr_init(&attributes) == 0);
@@ -136,9 +135,7 @@ TEST_CASE("async/task: an exception keeps its type, also after a suspension on a
     const auto outer = [&]() -> task<int> {
         try {
             co_await fail(pool, 41);
-        } catch (const custom_error& e) {
-            co_return e.code + 1;
-        }
+        } catch (const custom_error& e) { co_return e.code + 1; }
         co_return 0;
     };
     CHECK(sync_wait(outer()) == 42);
@@ -230,9 +227,7 @@ TEST_CASE("async/task: an exception crosses 100,000 nested tasks") {
     on_small_stack([&] {
         try {
             sync_wait(nested_throw(100'000));
-        } catch (const custom_error&) {
-            caught = true;
-        }
+        } catch (const custom_error&) { caught = true; }
     });
     CHECK(caught);
 }

@@ -45,9 +45,7 @@ TEST_CASE("async/thread_executor: schedule continues on one of its threads") {
     CHECK(tern::sync_wait(where(pool)) == id);
 }
 
-TEST_CASE("async/thread_executor: no threads are refused") {
-    CHECK_THROWS_AS(thread_executor{0}, tern::config_error);
-}
+TEST_CASE("async/thread_executor: no threads are refused") { CHECK_THROWS_AS(thread_executor{0}, tern::config_error); }
 
 TEST_CASE("async/thread_executor: one thread runs in the order of scheduling") {
     thread_executor pool{1};

@@ -66,8 +66,10 @@ TEST_CASE("async/timer_queue: a thousand timers, a third of them cancelled anywh
     for (timer& one : t) queue.add(one);
     std::vector<timer*> expected;
     for (std::size_t i = 0; i < t.size(); ++i) {
-        if (i % 3 == 1) CHECK(queue.cancel(t[i]));
-        else expected.push_back(&t[i]);
+        if (i % 3 == 1)
+            CHECK(queue.cancel(t[i]));
+        else
+            expected.push_back(&t[i]);
     }
     std::stable_sort(expected.begin(), expected.end(), [](timer* a, timer* b) { return a->due < b->due; });
     bool same = true;

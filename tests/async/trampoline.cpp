@@ -59,7 +59,8 @@ TEST_CASE("async/trampoline: resume runs a coroutine to its end") {
 
 TEST_CASE("async/trampoline: the successor runs after the coroutine that suspends, before what waits") {
     std::vector<int> order;
-    const auto first = [](std::vector<int>& log, std::coroutine_handle<> waiting, std::coroutine_handle<> next) -> foreign {
+    const auto first = [](std::vector<int>& log, std::coroutine_handle<> waiting,
+                          std::coroutine_handle<> next) -> foreign {
         tern::work_item item{waiting};
         tern::detail::resume_later(item);
         log.push_back(1);

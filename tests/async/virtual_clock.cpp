@@ -88,9 +88,7 @@ TEST_CASE("async/virtual_clock: a sleeper that is destroyed leaves the clock") {
     tern::virtual_clock c;
     std::vector<int> order;
     std::stop_source stop;
-    {
-        const started gone(note(c, 1.0_s, order, 1, stop.get_token()));
-    }
+    { const started gone(note(c, 1.0_s, order, 1, stop.get_token())); }
     c.run();
     stop.request_stop();
     CHECK(order.empty());

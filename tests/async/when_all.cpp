@@ -127,9 +127,7 @@ TEST_CASE("async/when_all: of two errors the first in time surfaces, not the fir
     int code = 0;
     try {
         std::rethrow_exception(s.error);
-    } catch (const custom_error& error) {
-        code = error.code;
-    }
+    } catch (const custom_error& error) { code = error.code; }
     CHECK(code == 2);
 }
 

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <vector>
 
+#include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
-#include "support/counting_source.hpp"
 
 using namespace tern::literals;
 

@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "support/counting_source.hpp"
+#include "support/failing_device.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
-#include "support/counting_source.hpp"
-#include "support/failing_device.hpp"
 
 using namespace tern::literals;
 
@@ -56,8 +56,7 @@ tern::task<int> failing_copy(tern::test::failing_device& d, tern::run_loop& home
     const auto from = tern::test::pattern_bytes(64);
     int i = 0;
     try {
-        for (; i < copies; ++i)
-            co_await tern::copy(d, home, tern::direction::to_device, to.data(), from.data(), 64_B);
+        for (; i < copies; ++i) co_await tern::copy(d, home, tern::direction::to_device, to.data(), from.data(), 64_B);
     } catch (const tern::io_error&) { co_return i; }
     co_return -1;
 }
@@ -86,8 +85,8 @@ TEST_CASE("device/device: a kernel's exception surfaces at its co_await, of its 
     plain_device plain{ram};
     tern::cpu_device cpu{ram, 2};
     tern::emulated_device gpu{{.capacity = 1_MiB}};
-    for (tern::device* d : {static_cast<tern::device*>(&plain), static_cast<tern::device*>(&cpu),
-                            static_cast<tern::device*>(&gpu)}) {
+    for (tern::device* d :
+         {static_cast<tern::device*>(&plain), static_cast<tern::device*>(&cpu), static_cast<tern::device*>(&gpu)}) {
         CHECK_THROWS_AS(home.run(fail_on(*d, home)), std::out_of_range);
         CHECK(home.run(sum_on(*d, home, 1)) == 45);
     }

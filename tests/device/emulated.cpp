@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/emulated.hpp>
-#include "support/counting_source.hpp"
 
 using namespace tern::literals;
 
@@ -18,9 +18,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-double since(clock_type::time_point start) {
-    return std::chrono::duration<double>(clock_type::now() - start).count();
-}
+double since(clock_type::time_point start) { return std::chrono::duration<double>(clock_type::now() - start).count(); }
 
 tern::task<int> write_and_read_back(tern::emulated_device& gpu, tern::run_loop& home, std::chrono::microseconds delay) {
     const tern::allocation there = gpu.memory().allocate({sizeof(int)}, "value");

@@ -25,8 +25,7 @@ namespace tern::test {
 struct byte_builder {
     std::string out{};
 
-    template <class T>
-    byte_builder& number(T value) {
+    template <class T> byte_builder& number(T value) {
         out.append(reinterpret_cast<const char*>(&value), sizeof value);
         return *this;
     }
@@ -136,13 +135,10 @@ private:
 };
 
 /// Runs `f`, which must throw an E and nothing else, and gives what it says.
-template <class E, class F>
-std::string message_of(F&& f) {
+template <class E, class F> std::string message_of(F&& f) {
     try {
         f();
-    } catch (const E& e) {
-        return e.what();
-    }
+    } catch (const E& e) { return e.what(); }
     return "no error";
 }
 

@@ -67,13 +67,12 @@ TEST_CASE("file/gguf: a missing shard is named") {
     try {
         read_gguf(path_of(1), {}, files);
         FAIL("no error");
-    } catch (const io_error& e) {
-        CHECK(e.path() == path_of(3));
-    }
+    } catch (const io_error& e) { CHECK(e.path() == path_of(3)); }
 }
 
 TEST_CASE("file/gguf: a renamed shard is refused") {
-    const open_memory files{{{"m.gguf", shard{0, 3, 1, {"a"}}.bytes()}, {path_of(1), shard{0, 2, 1, {"a"}}.bytes()},
+    const open_memory files{{{"m.gguf", shard{0, 3, 1, {"a"}}.bytes()},
+                             {path_of(1), shard{0, 2, 1, {"a"}}.bytes()},
                              {"x-00004-of-00003.gguf", shard{0, 3, 1, {"a"}}.bytes()},
                              {"x-00000-of-00003.gguf", shard{0, 3, 1, {"a"}}.bytes()},
                              {"-0001x-of-00003.gguf", shard{0, 3, 1, {"a"}}.bytes()}}};
@@ -89,8 +88,8 @@ TEST_CASE("file/gguf: shards that contradict each other") {
 }
 
 TEST_CASE("file/gguf: a name that is there twice, in a file or in two shards") {
-    const open_memory one{{{"m.gguf", byte_builder{}.header(2, 0).tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).pad()
-                                          .zeros(64).out}}};
+    const open_memory one{
+        {{"m.gguf", byte_builder{}.header(2, 0).tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).pad().zeros(64).out}}};
     CHECK(refusal(one, "m.gguf") == "m.gguf: tensor \"a\": is listed twice");
     CHECK(refusal(three({0, 3, 3, {"a"}}, {1, 3, 3, {"b"}}, {2, 3, 3, {"a"}})) ==
           path_of(3) + ": tensor \"a\": is listed twice, first in " + path_of(1));

@@ -41,8 +41,13 @@ byte_builder one_tensor(const std::vector<std::uint64_t>& dims, std::uint32_t ty
 }
 
 byte_builder with_alignment(std::uint32_t alignment, std::size_t pad) {
-    return byte_builder{}.header(1, 1).key("general.alignment", vt::uint32).number(alignment).tensor("t", {4}, 0, 0)
-        .pad(pad).zeros(16);
+    return byte_builder{}
+        .header(1, 1)
+        .key("general.alignment", vt::uint32)
+        .number(alignment)
+        .tensor("t", {4}, 0, 0)
+        .pad(pad)
+        .zeros(16);
 }
 
 std::string all_kinds() {
@@ -195,9 +200,7 @@ TEST_CASE("file/gguf_reader: alignment is a power of two from 8 to 2 MiB") {
 TEST_CASE("file/gguf_reader: types, ranks and rows that make no sense") {
     CHECK(refuses(one_tensor({4}, 9999), "tensor \"t\": its type id 9999 is unknown"));
     CHECK(refuses(one_tensor({4}, 4), "unknown")); // withdrawn
-    const auto rank = [](std::uint32_t n) {
-        return byte_builder{}.header(1, 0).string("t").number(n).zeros(200);
-    };
+    const auto rank = [](std::uint32_t n) { return byte_builder{}.header(1, 0).string("t").number(n).zeros(200); };
     CHECK(refuses(rank(9), "tensor \"t\": it has 9 dimensions"));
     CHECK(refuses(rank(~0u), "tensor \"t\": it has 4294967295 dimensions"));
     CHECK(refuses(one_tensor({64, 4}, 12), "tensor \"t\": its row length 64 is not a multiple of 256"));
@@ -237,8 +240,13 @@ TEST_CASE("file/gguf_reader: lengths that lie") {
                   "unknown type id 99"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::boolean).number<std::uint8_t>(2), "neither 0 nor 1"));
     CHECK(refuses(byte_builder{}.header(0, 1).key("k", vt::array).type(vt::boolean).number(1ull).raw("\7"), "neither"));
-    CHECK(refuses(byte_builder{}.header(0, 2).key("k", vt::uint8).number<std::uint8_t>(1).key("k", vt::uint8)
-                      .number<std::uint8_t>(1), "\"k\" is there twice"));
+    CHECK(refuses(byte_builder{}
+                      .header(0, 2)
+                      .key("k", vt::uint8)
+                      .number<std::uint8_t>(1)
+                      .key("k", vt::uint8)
+                      .number<std::uint8_t>(1),
+                  "\"k\" is there twice"));
 }
 
 TEST_CASE("file/gguf_reader: metadata above the limit is refused before it is stored") {

@@ -69,9 +69,7 @@ TEST_CASE("file/llama2c: what does not fit is refused with the file's name") {
         const written file(bytes);
         try {
             tern::open_llama2c(file.path);
-        } catch (const tern::error& e) {
-            return std::string(e.what()).find(file.path) != std::string::npos;
-        }
+        } catch (const tern::error& e) { return std::string(e.what()).find(file.path) != std::string::npos; }
         return false;
     };
     const std::string good = model_bytes();

@@ -45,8 +45,7 @@ using namespace tern::test;
 namespace {
 
 /// Most bytes held at once by `f`, above what was held before.
-template <class F>
-std::size_t cost(F&& f) {
+template <class F> std::size_t cost(F&& f) {
     const std::size_t before = held;
     peak = held;
     f();

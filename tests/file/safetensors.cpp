@@ -69,12 +69,12 @@ TEST_CASE("file/safetensors: data at odd addresses reads right") {
 }
 
 TEST_CASE("file/safetensors: every dtype has its size") {
-    const std::pair<const char*, int> dtypes[] = {
-        {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4},
-        {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},  {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
+    const std::pair<const char*, int> dtypes[] = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1},
+                                                  {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},
+                                                  {"U64", 8},     {"U32", 4}, {"U16", 2}, {"U8", 1},   {"BOOL", 1}};
     for (const auto& [name, size] : dtypes) {
-        const std::string bytes = file(entry("t", name, "[2,3]", "[0," + std::to_string(6 * size) + "]"),
-                                       static_cast<std::size_t>(6 * size));
+        const std::string bytes =
+            file(entry("t", name, "[2,3]", "[0," + std::to_string(6 * size) + "]"), static_cast<std::size_t>(6 * size));
         CHECK(read(bytes).tensors.at(0).bytes == static_cast<std::uint64_t>(6 * size));
     }
     CHECK(refuses(file(entry("t", "F33", "[1]", "[0,4]"), 4), "tensor \"t\": its dtype \"F33\" is unknown"));
@@ -87,8 +87,8 @@ TEST_CASE("file/safetensors: overlap, gap and trailing bytes are refused, empty 
     CHECK(refuses(file(a + "," + entry("b", "F32", "[4]", "[20,36]"), 36), "tensor \"b\": there is a gap of 4 bytes"));
     CHECK(refuses(file(entry("a", "F32", "[4]", "[4,20]"), 20), "tensor \"a\": there is a gap of 4 bytes"));
     CHECK(refuses(file(a, 17), "1 bytes follow"));
-    const safetensors_header header = read(file(a + "," + entry("e", "F32", "[0]", "[16,16]") + "," +
-                                                    entry("f", "F32", "[2,0]", "[0,0]"), 16));
+    const safetensors_header header =
+        read(file(a + "," + entry("e", "F32", "[0]", "[16,16]") + "," + entry("f", "F32", "[2,0]", "[0,0]"), 16));
     CHECK(header.tensors.size() == 3);
     CHECK(read(file(entry("s", "F32", "[]", "[0,4]"), 4)).tensors[0].shape.empty());
     CHECK(read(file("", 0)).tensors.empty());
@@ -163,9 +163,7 @@ TEST_CASE("file/safetensors: a sharded set by its index") {
     try {
         read_safetensors("dir/index.json", open(R"({"weight_map":{"a":"m-3.safetensors"}})"));
         FAIL("no error");
-    } catch (const io_error& e) {
-        CHECK(e.path() == "dir/m-3.safetensors");
-    }
+    } catch (const io_error& e) { CHECK(e.path() == "dir/m-3.safetensors"); }
     const open_memory twice{{{"i", R"({"weight_map":{"a":"x","b":"y"}})"}, {"x", one}, {"y", one}}};
     CHECK(contains(message_of<parse_error>([&] { read_safetensors("i", twice); }),
                    "tensor \"a\": is listed twice, first in x"));

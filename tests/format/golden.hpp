@@ -20,8 +20,7 @@
 
 namespace tern::test {
 
-template <class F>
-std::vector<float> decode_bytes(const char* bytes, std::size_t blocks) {
+template <class F> std::vector<float> decode_bytes(const char* bytes, std::size_t blocks) {
     std::vector<float> out(blocks * F::block_size);
     for (std::size_t i = 0; i < blocks; ++i) {
         typename F::block b;
@@ -32,8 +31,7 @@ std::vector<float> decode_bytes(const char* bytes, std::size_t blocks) {
 }
 
 /// What decoding gives back of encoded numbers.
-template <class F>
-std::vector<float> through(const std::vector<float>& in) {
+template <class F> std::vector<float> through(const std::vector<float>& in) {
     std::vector<float> out(in.size());
     for (std::size_t i = 0; i + F::block_size <= in.size(); i += F::block_size) {
         typename F::block b;
@@ -96,8 +94,7 @@ inline void check_same_bits(const std::vector<float>& got, const std::vector<flo
 }
 
 /// The committed data: decoding is bit-equal, encoding at least as good as the better of the two encoders.
-template <class F>
-void check_against_gguf_package() {
+template <class F> void check_against_gguf_package() {
     const std::string folder = source_file("tests/data/formats/"), name(F::name);
     CAPTURE(name);
     const std::string index = read_text(folder + "index.json");
@@ -122,8 +119,7 @@ void check_against_gguf_package() {
 }
 
 /// The shared data, where present: the same with libggml's blocks. Its names end in _K for k-quants.
-template <class F>
-void check_against_libggml() {
+template <class F> void check_against_libggml() {
     std::string name(F::name);
     CAPTURE(name);
     if (name.ends_with("_k")) name.back() = 'K';
@@ -142,8 +138,7 @@ void check_against_libggml() {
 }
 
 /// Numbers that break careless encoders; every one must come back without a signal or undefined behaviour.
-template <class F>
-void check_hostile_input() {
+template <class F> void check_hostile_input() {
     CAPTURE(std::string(F::name));
     constexpr float infinity = std::numeric_limits<float>::infinity();
     const std::size_t n = F::block_size;

@@ -83,8 +83,7 @@ TEST_CASE("format/half: every bfloat16 round-trips, and f32 rounds to even") {
 }
 
 TEST_CASE("format/half: E8M0 is a power of two for every byte but 255") {
-    for (int e = 0; e < 255; ++e)
-        REQUIRE(tern::e8m0_to_f32(static_cast<std::uint8_t>(e)) == std::ldexp(1.0f, e - 127));
+    for (int e = 0; e < 255; ++e) REQUIRE(tern::e8m0_to_f32(static_cast<std::uint8_t>(e)) == std::ldexp(1.0f, e - 127));
     CHECK(std::isnan(tern::e8m0_to_f32(255)));
 }
 
@@ -93,13 +92,17 @@ TEST_CASE("format/half: FP8 E4M3FN and E5M2 follow their definition") {
         const auto byte = static_cast<std::uint8_t>(b);
         const float e4m3 = tern::e4m3_to_f32(byte), e5m2 = tern::e5m2_to_f32(byte);
         const int exponent = b >> 3 & 15, mantissa = b & 7;
-        const float magnitude =
-            exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9) : std::ldexp(8.0f + static_cast<float>(mantissa), exponent - 10);
-        if ((b & 127) == 127) REQUIRE(std::isnan(e4m3));
-        else REQUIRE(e4m3 == (b < 128 ? magnitude : -magnitude));
+        const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                              : std::ldexp(8.0f + static_cast<float>(mantissa), exponent - 10);
+        if ((b & 127) == 127)
+            REQUIRE(std::isnan(e4m3));
+        else
+            REQUIRE(e4m3 == (b < 128 ? magnitude : -magnitude));
         const double wide = f16_value(static_cast<std::uint32_t>(b) << 8);
-        if (std::isnan(wide)) REQUIRE(std::isnan(e5m2));
-        else REQUIRE(static_cast<double>(e5m2) == wide);
+        if (std::isnan(wide))
+            REQUIRE(std::isnan(e5m2));
+        else
+            REQUIRE(static_cast<double>(e5m2) == wide);
     }
     CHECK(tern::e4m3_to_f32(0x7E) == 448.0f);
     CHECK(std::isnan(tern::e4m3_to_f32(0x7F)));
@@ -111,7 +114,10 @@ TEST_CASE("format/half: values are read and written at odd addresses") {
     unsigned char raw[9] = {0xAA, 1, 2, 3, 4, 5, 6, 7, 8};
     CHECK(tern::load<std::uint32_t>(raw + 1) == 0x04030201u);
     CHECK(tern::load<std::uint64_t>(raw + 1) == 0x0807060504030201u);
-    struct record { unsigned char tag; tern::unaligned<float> value; };
+    struct record {
+        unsigned char tag;
+        tern::unaligned<float> value;
+    };
     static_assert(alignof(record) == 1 && sizeof(record) == 5);
     record r{};
     r.value.set(1.5f);

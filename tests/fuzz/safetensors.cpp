@@ -11,9 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
     try {
-        const tern::checkpoint model = tern::open_safetensors("fuzz/index", [&](const std::string& path) {
-            return std::make_unique<tern::memory_source>(bytes, path);
-        });
+        const tern::checkpoint model = tern::open_safetensors(
+            "fuzz/index", [&](const std::string& path) { return std::make_unique<tern::memory_source>(bytes, path); });
         std::uint64_t covered = 0;
         for (const tern::stored_tensor& tensor : model.tensors()) {
             covered += tensor.bytes;
@@ -22,7 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::uint64_t header = 0;
         for (int i = 7; i >= 0; --i) header = header << 8 | data[i];
         if (covered + header + 8 != size) std::abort();
-    } catch (const tern::error&) {
-    }
+    } catch (const tern::error&) {}
     return 0;
 }

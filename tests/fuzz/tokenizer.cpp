@@ -47,8 +47,8 @@ void add_bytes(vocabulary& v) {
     for (int b = 0; b < 256; ++b) add(v, std::string("<0x") + hex[b / 16] + hex[b % 16] + ">", token_type::byte);
 }
 
-const std::vector<std::string> pairs = {"\u2581 t", "h e", "t he", "i n", "\u2581t he", "a a", "aa aa", "\u2581 \u2581",
-                                        "1 2", "12 3", "\n \n", "' s", "\u00E9 \u00E9"};
+const std::vector<std::string> pairs = {"\u2581 t",      "h e", "t he", "i n",   "\u2581t he", "a a",          "aa aa",
+                                        "\u2581 \u2581", "1 2", "12 3", "\n \n", "' s",        "\u00E9 \u00E9"};
 
 void add_pairs(vocabulary& v) {
     for (const char* text : {"\u2581", "t", "h", "e", "i", "n", "a", "1", "2", "3", "\n", "'", "s", "\u00E9"}) {
@@ -165,10 +165,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (size == 0) return 0;
     const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
     try {
-        if (data[0] % 2 == 1) round_trip(data[0], rest);
-        else any_vocabulary(data[0], rest);
-    } catch (const tern::error&) {
-        require(data[0] % 2 == 0, "a complete vocabulary encodes any text");
-    }
+        if (data[0] % 2 == 1)
+            round_trip(data[0], rest);
+        else
+            any_vocabulary(data[0], rest);
+    } catch (const tern::error&) { require(data[0] % 2 == 0, "a complete vocabulary encodes any text"); }
     return 0;
 }

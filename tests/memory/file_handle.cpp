@@ -79,7 +79,7 @@ TEST_CASE("memory/file_handle: read_exact loops over short reads and says what i
         CHECK(e.available() == 8999u);
     }
     read_exact(source, 20000, {}); // nothing is always there
-    source.claimed = 20000; // shortened after its size was taken
+    source.claimed = 20000;        // shortened after its size was taken
     CHECK(contains(message_of<io_error>([&] { read_exact(source, 5000, std::as_writable_bytes(std::span(got))); }),
                    "shortened"));
     CHECK_THROWS_AS(read_exact(source, ~std::uint64_t{0}, std::as_writable_bytes(std::span(got))), io_error);

@@ -20,8 +20,8 @@ TEST_CASE("memory/mapped_file: maps a whole file, outlives its handle, moves") {
     REQUIRE(map.bytes().size() == 10000);
     CHECK(map.bytes()[9999] == std::byte{'z'});
     const auto* at = map.bytes().data();
-    for (const access_pattern pattern : {access_pattern::normal, access_pattern::random, access_pattern::sequential,
-                                         access_pattern::will_need}) {
+    for (const access_pattern pattern :
+         {access_pattern::normal, access_pattern::random, access_pattern::sequential, access_pattern::will_need}) {
         map.advise(pattern);
         map.advise(pattern, 5000, ~std::size_t{0});
         map.advise(pattern, 10000, 1);

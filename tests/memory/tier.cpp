@@ -8,8 +8,12 @@ struct remote { // a user's own
     static constexpr std::string_view name = "remote";
     static constexpr auto reached_by = tern::reach::host;
 };
-struct nameless { static constexpr auto reached_by = tern::reach::host; };
-struct unreachable { static constexpr std::string_view name = "nowhere"; };
+struct nameless {
+    static constexpr auto reached_by = tern::reach::host;
+};
+struct unreachable {
+    static constexpr std::string_view name = "nowhere";
+};
 struct reached_by_number {
     static constexpr std::string_view name = "number";
     static constexpr int reached_by = 0;

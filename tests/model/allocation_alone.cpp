@@ -12,8 +12,8 @@
 
 #include <tern/async/frame_arena.hpp>
 #include <tern/model/generate.hpp>
-#include <tern/op/sampler.hpp>
 #include <tern/op/paged_cache.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/plan/first_fit.hpp>
 
 #include <support/data.hpp>

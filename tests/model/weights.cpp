@@ -114,3 +114,20 @@ TEST_CASE("model/weights: a vector may be stored with a leading 1, and packed ex
     }
     CHECK(logits_of(path).size() == 3 * 32);
 }
+
+TEST_CASE("model/weights: a stored tensor that the decoder does not use is refused, not ignored") {
+    test::model_file f = test::model_file::llama();
+    f.tensors["blk.0.attn_output.bias"] = {{16}};
+    refused<tern::unsupported_error>(f, "blk.0.attn_output.bias");
+    f = test::model_file::llama();
+    f.tensors["blk.1.attn_norm.weight"] = {{16}};
+    refused<tern::unsupported_error>(f, "blk.1.attn_norm.weight");
+}
+
+TEST_CASE("model/weights: biases of queries, keys and values in a llama file are used") {
+    test::model_file f = test::model_file::llama();
+    test::temporary_folder folder;
+    const std::vector<float> without = logits_of(f.write(folder.file("a.gguf")));
+    f.tensors["blk.0.attn_v.bias"] = {{8}};
+    CHECK(logits_of(f.write(folder.file("b.gguf"))) != without);
+}

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/failing_device.hpp"
+#include "support/transfers.hpp"
 #include <tern/async/event.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/async/thread_executor.hpp>
@@ -17,8 +19,6 @@
 #include <tern/residency/store.hpp>
 #include <tern/transfer/blocking.hpp>
 #include <tern/transfer/staged.hpp>
-#include "support/failing_device.hpp"
-#include "support/transfers.hpp"
 
 using namespace tern::literals;
 using tern::test::counting_source;

@@ -7,17 +7,17 @@
 #include <cstring>
 #include <new>
 
+#include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/staged.hpp>
-#include "support/counting_source.hpp"
 
 namespace {
 std::atomic<long> allocations{0};
 std::atomic<long> left{-1}; // allocations until they fail; negative: never
-}
+} // namespace
 
 // Not inlined, or the compiler sees malloc's pointer given to delete.
 [[gnu::noinline]] void* operator new(std::size_t size) {

@@ -1,4 +1,5 @@
-// Where test data lies: committed files below tests/data and examples/data, and a larger shared folder that may be absent.
+// Where test data lies: files committed below tests and examples, and a larger shared folder that may be absent.
+// absent.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,7 @@ inline std::vector<char> read_all(const std::string& path) {
 }
 
 /// A file of raw values (floats, integers) as a vector.
-template <class T>
-std::vector<T> read_values(const std::string& path) {
+template <class T> std::vector<T> read_values(const std::string& path) {
     const std::vector<char> raw = read_all(path);
     std::vector<T> values(raw.size() / sizeof(T));
     std::copy(raw.begin(), raw.begin() + static_cast<std::ptrdiff_t>(values.size() * sizeof(T)),

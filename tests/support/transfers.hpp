@@ -7,10 +7,10 @@
 #include <stop_token>
 #include <vector>
 
+#include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/memory/arena.hpp>
 #include <tern/transfer/request.hpp>
-#include "support/counting_source.hpp"
 
 namespace tern::test {
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/counting_source.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/staged.hpp>
-#include "support/counting_source.hpp"
 
 using namespace tern::literals;
 
@@ -36,9 +36,11 @@ struct derived : plain {};
 static_assert(!tern::weight_tensor<derived>);
 
 template <class T, class F>
-concept owns_as = requires(tern::arena& ram, std::span<const float> x) { T::template own<F>(ram, x, {1, 32}); };
+concept owns_as = requires(tern::arena& ram, std::span<const float> x) {
+    T::template own<F>(ram, x, {1, 32});
+};
 static_assert(owns_as<mixed, tern::q8_0>);
-static_assert(!owns_as<mixed, tern::q6_k>);                                                  // not in its list
+static_assert(!owns_as<mixed, tern::q6_k>);                                                          // not in its list
 static_assert(!owns_as<tern::tensor<tern::formats<tern::f32>, tern::tiers<tern::vram>>, tern::f32>); // nor in RAM
 
 // With one format the visit gives that format's own type: nothing is chosen at run time.
@@ -62,7 +64,8 @@ struct reversed_order { // the last byte first, each by itself
         const tern::allocation one = request.staging->allocate(1_B, request.what);
         for (std::uint64_t i = request.size.count; i-- > 0;) {
             tern::detail::read_backing(request, i, one.data(), 1);
-            co_await tern::copy(*request.on, *request.home, tern::direction::to_device, request.to + i, one.data(), 1_B);
+            co_await tern::copy(*request.on, *request.home, tern::direction::to_device, request.to + i, one.data(),
+                                1_B);
         }
     }
 };

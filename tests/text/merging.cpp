@@ -12,8 +12,7 @@ using detail::candidate;
 using detail::symbol;
 
 /// The sizes that are left when letters merge by `find`.
-template <class Find>
-std::vector<unsigned> sizes(std::size_t count, Find find) {
+template <class Find> std::vector<unsigned> sizes(std::size_t count, Find find) {
     detail::merger<int> chain;
     for (std::size_t i = 0; i < count; ++i) chain.add(i, 1, 0);
     chain.run(find);

@@ -33,8 +33,10 @@ TEST_CASE("text/regex: cuts a text at its matches and loses nothing") {
 }
 
 TEST_CASE("text/regex: bytes that are no UTF-8 come through, and matches do not look across them") {
-    CHECK(parts(regex(R"(\p{L}+)"), "a\xFF\xFE" "b") == list{"[a]", "\xFF\xFE", "[b]"});
-    CHECK(parts(regex("ab"), "a\xFF" "b") == list{"a", "\xFF", "b"});
+    CHECK(parts(regex(R"(\p{L}+)"), "a\xFF\xFE"
+                                    "b") == list{"[a]", "\xFF\xFE", "[b]"});
+    CHECK(parts(regex("ab"), "a\xFF"
+                             "b") == list{"a", "\xFF", "b"});
     CHECK(parts(regex("."), "\xE2\x96") == list{"\xE2\x96"});
     CHECK(parts(regex("."), "\xED\xA0\x80") == list{"\xED\xA0\x80"});
     CHECK(parts(regex("[^x]"), "\0y"s) == list{"[\0]"s, "[y]"});

@@ -57,8 +57,8 @@ TEST_CASE("text/sentencepiece: without bytes a run of unknown characters is one 
 }
 
 TEST_CASE("text/sentencepiece: control and byte tokens are never made from text") {
-    const vocabulary v = small_sentencepiece(
-        {"<s", "</s", "<0x4", "<", "s", ">", "/", "0", "x", "4", "1", "<0", "<0x", "1>"});
+    const vocabulary v =
+        small_sentencepiece({"<s", "</s", "<0x4", "<", "s", ">", "/", "0", "x", "4", "1", "<0", "<0x", "1>"});
     CHECK(pieces(v, "<s>") == list{"<s", ">"});
     CHECK(pieces(v, "<0x41>") == list{"<0x4", "1>"});
 }

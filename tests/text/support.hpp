@@ -26,9 +26,14 @@ inline vocabulary read_vocabulary(const std::string& path) {
     if (const gguf_value* scores = m.find(key("scores"))) v.scores = scores->array().to_vector<float>();
     if (const gguf_value* types = m.find(key("token_type"))) v.types = types->array().to_vector<std::int32_t>();
     if (m.contains(key("merges"))) v.merges = m.strings(key("merges"));
-    v.special = {.bos = id("bos_token_id"), .eos = id("eos_token_id"), .unknown = id("unknown_token_id"),
-                 .pad = id("padding_token_id"), .separator = id("seperator_token_id"), .mask = id("mask_token_id"),
-                 .end_of_turn = id("eot_token_id"), .end_of_message = id("eom_token_id")};
+    v.special = {.bos = id("bos_token_id"),
+                 .eos = id("eos_token_id"),
+                 .unknown = id("unknown_token_id"),
+                 .pad = id("padding_token_id"),
+                 .separator = id("seperator_token_id"),
+                 .mask = id("mask_token_id"),
+                 .end_of_turn = id("eot_token_id"),
+                 .end_of_message = id("eom_token_id")};
     v.add_bos = m.try_get<bool>(key("add_bos_token"));
     v.add_eos = m.try_get<bool>(key("add_eos_token"));
     v.add_space_prefix = m.try_get<bool>(key("add_space_prefix"));
@@ -97,13 +102,10 @@ inline token_id id_of(const vocabulary& v, std::string_view text) {
 }
 
 /// What an error says, or nothing when none is thrown.
-template <class Error, class F>
-std::string message_of(F&& f) {
+template <class Error, class F> std::string message_of(F&& f) {
     try {
         f();
-    } catch (const Error& e) {
-        return e.what();
-    }
+    } catch (const Error& e) { return e.what(); }
     return {};
 }
 

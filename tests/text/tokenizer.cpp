@@ -69,9 +69,7 @@ TEST_CASE("text/tokenizer: special tokens are kept whole when asked for, user-de
     const token_id a = id_of(v, "\u2581a"), box = id_of(v, "<box>");
     CHECK(t.encode("<s>a</s>", {.add_special = false, .parse_special = true}) == ids{1, a, 2});
     CHECK(t.encode("a<box>a", {.add_special = false}) == ids{a, box, a});
-    for (const token_id id : t.encode("<s>a</s>", {.add_special = false})) {
-        CHECK(t.type(id) != token_type::control);
-    }
+    for (const token_id id : t.encode("<s>a</s>", {.add_special = false})) { CHECK(t.type(id) != token_type::control); }
     CHECK(t.decode(t.encode("<s>a</s>")) == "<s>a</s>");
     const ids parsed = t.encode("<s>a <box>b</s>", {.add_special = false, .parse_special = true});
     CHECK(t.decode(parsed, {.special = true}) == "<s>a <box>b</s>");

@@ -2,11 +2,11 @@
 
 #include <stop_token>
 
+#include "support/failing_device.hpp"
+#include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/transfer/blocking.hpp>
-#include "support/failing_device.hpp"
-#include "support/transfers.hpp"
 
 using namespace tern::literals;
 using tern::test::counting_source;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include <tern/transfer/read.hpp>
 #include "support/transfers.hpp"
+#include <tern/transfer/read.hpp>
 
 using namespace tern::literals;
 using tern::test::counting_source;

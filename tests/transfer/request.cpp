@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <string_view>
 
+#include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/transfer/read.hpp>
 #include <tern/transfer/request.hpp>
-#include "support/transfers.hpp"
 
 using namespace tern::literals;
 
@@ -33,8 +33,12 @@ struct through_window {
     }
 };
 
-struct nameless { static tern::task<void> move(tern::transfer_request); };
-struct motionless { static constexpr std::string_view name = "motionless"; };
+struct nameless {
+    static tern::task<void> move(tern::transfer_request);
+};
+struct motionless {
+    static constexpr std::string_view name = "motionless";
+};
 struct blocking_call {
     static constexpr std::string_view name = "call";
     static void move(tern::transfer_request);

@@ -3,11 +3,11 @@
 #include <stop_token>
 #include <vector>
 
+#include "support/failing_device.hpp"
+#include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/transfer/staged.hpp>
-#include "support/failing_device.hpp"
-#include "support/transfers.hpp"
 
 using namespace tern::literals;
 using tern::test::counting_source;
@@ -186,8 +186,8 @@ TEST_CASE("transfer/staged: a stop takes effect within one chunk") {
             if (offset == 4 * chunk.count) static_cast<std::stop_source*>(s.context)->request_stop();
         };
         progress seen;
-        CHECK_THROWS_AS(static_cast<void>(moved(&tern::staged<chunk, 2>::move, source, *on, staging, home, &seen,
-                                                stop.get_token())),
+        CHECK_THROWS_AS(static_cast<void>(
+                            moved(&tern::staged<chunk, 2>::move, source, *on, staging, home, &seen, stop.get_token())),
                         tern::stopped_error);
         CHECK(source.bytes_read == 5 * chunk.count);
         CHECK(seen.total == 5 * chunk.count);

@@ -33,7 +33,9 @@ struct frame_counters {
 
 namespace detail {
 
-struct free_block { free_block* next; };
+struct free_block {
+    free_block* next;
+};
 
 struct free_list {
     free_block* head = nullptr;
@@ -48,10 +50,10 @@ struct free_list {
 };
 
 inline constexpr std::size_t frame_grain = 64;
-inline constexpr std::size_t frame_classes = 32;      // up to 2 KiB; larger frames are the heap's
-inline constexpr std::uint32_t thread_frames = 64;    // per class that a thread keeps
-inline constexpr std::uint32_t frame_batch = 32;      // per class that moves at once
-inline constexpr std::uint32_t shared_frames = 1024;  // per class that all threads share
+inline constexpr std::size_t frame_classes = 32;     // up to 2 KiB; larger frames are the heap's
+inline constexpr std::uint32_t thread_frames = 64;   // per class that a thread keeps
+inline constexpr std::uint32_t frame_batch = 32;     // per class that moves at once
+inline constexpr std::uint32_t shared_frames = 1024; // per class that all threads share
 
 /// Constant-initialised and never destroyed, so that it serves during static initialisation and destruction.
 struct shared_frame_lists {
@@ -153,8 +155,10 @@ struct frame_arena {
         const std::size_t index = (size - 1) / detail::frame_grain;
         if (pass_through || size == 0 || index >= detail::frame_classes) return ::operator delete(p);
         auto& mine = detail::thread_frame_pool;
-        if (mine.lists[index].count < mine.limit) mine.lists[index].push(p);
-        else detail::overflow_frame(p, index);
+        if (mine.lists[index].count < mine.limit)
+            mine.lists[index].push(p);
+        else
+            detail::overflow_frame(p, index);
     }
 
     /// What the arena asked of the heap so far, in all threads.

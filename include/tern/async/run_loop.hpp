@@ -20,8 +20,7 @@ namespace detail {
 
 /// What a task's result is kept as: `void` as an empty struct.
 struct nothing {};
-template <class T>
-using stored = std::conditional_t<std::is_void_v<T>, nothing, T>;
+template <class T> using stored = std::conditional_t<std::is_void_v<T>, nothing, T>;
 
 /// The outermost coroutine of a run: started by hand, kept until it is read.
 struct driver {
@@ -86,8 +85,7 @@ public:
     }
 
     /// Runs `work` to its end on this thread and returns its result, or throws what it threw. Not to be nested.
-    template <class T>
-    T run(task<T> work) {
+    template <class T> T run(task<T> work) {
         std::optional<detail::stored<T>> result;
         detail::driver driver = drive(std::move(work), result);
         tern::resume(driver.handle);
@@ -98,8 +96,7 @@ public:
 
 private:
     // Ends in this loop wherever the work ended, so that `run` sees it done on its own thread.
-    template <class T>
-    detail::driver drive(task<T> work, std::optional<detail::stored<T>>& result) {
+    template <class T> detail::driver drive(task<T> work, std::optional<detail::stored<T>>& result) {
         std::exception_ptr error;
         try {
             if constexpr (std::is_void_v<T>) {
@@ -108,9 +105,7 @@ private:
             } else {
                 result.emplace(co_await std::move(work));
             }
-        } catch (...) {
-            error = std::current_exception();
-        }
+        } catch (...) { error = std::current_exception(); }
         co_await schedule();
         if (error) std::rethrow_exception(error);
     }

@@ -14,10 +14,7 @@ namespace tern {
 namespace detail {
 
 // The callable and its arguments live in this frame until the task that they gave has ended.
-template <class F, class... Args>
-task<void> keep_alive(F f, Args... args) {
-    co_await f(std::move(args)...);
-}
+template <class F, class... Args> task<void> keep_alive(F f, Args... args) { co_await f(std::move(args)...); }
 
 } // namespace detail
 
@@ -63,13 +60,13 @@ public:
         requires(!std::same_as<std::remove_cvref_t<F>, task<void>> &&
                  std::same_as<std::invoke_result_t<std::decay_t<F>&, std::decay_t<Args>...>, task<void>>)
     void spawn(F&& f, Args&&... args) {
-        spawn(detail::keep_alive<std::decay_t<F>, std::decay_t<Args>...>(std::forward<F>(f), std::forward<Args>(args)...));
+        spawn(detail::keep_alive<std::decay_t<F>, std::decay_t<Args>...>(std::forward<F>(f),
+                                                                         std::forward<Args>(args)...));
     }
 
     /// Completes when no task runs; rethrows the first error, once. The scope may be used again after it. One join at
     /// a time: a second one that overlaps throws tern::error.
-    template <class = void>
-    task<void> join() {
+    template <class = void> task<void> join() {
         co_await joining{*this};
         std::exception_ptr error;
         {

@@ -37,8 +37,7 @@ struct blocked_thread : completion {
 /// exception. Throws tern::error on a null task. Inside a coroutine, `co_await` instead: this blocks its thread.
 ///
 ///     int n = tern::sync_wait(count(path));
-template <class T>
-T sync_wait(task<T> t) {
+template <class T> T sync_wait(task<T> t) {
     detail::task_access::require(t);
     detail::blocked_thread blocked;
     resume(detail::task_access::prepare(t, blocked));

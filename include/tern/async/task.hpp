@@ -25,8 +25,7 @@ struct completion {
 /// The end of every task. Static, and nothing of the frame is touched after `done`, since that may destroy it.
 struct task_final {
     bool await_ready() const noexcept { return false; }
-    template <class Promise>
-    void await_suspend(std::coroutine_handle<Promise> h) const noexcept {
+    template <class Promise> void await_suspend(std::coroutine_handle<Promise> h) const noexcept {
         auto& promise = h.promise();
         std::coroutine_handle<> next = promise.continuation;
         if (completion* c = promise.on_done) next = c->done(*c);
@@ -48,8 +47,7 @@ struct task_promise_base {
 
 enum class task_state : unsigned char { running, value, failed };
 
-template <class T>
-class task_promise : public task_promise_base {
+template <class T> class task_promise : public task_promise_base {
 public:
     task_promise() noexcept {}
     task_promise(const task_promise&) = delete;
@@ -85,8 +83,7 @@ private:
     task_state state_ = task_state::running;
 };
 
-template <class T>
-class task_promise<T&> : public task_promise_base {
+template <class T> class task_promise<T&> : public task_promise_base {
 public:
     task<T&> get_return_object() noexcept;
 
@@ -105,8 +102,7 @@ private:
     std::exception_ptr error_{};
 };
 
-template <>
-class task_promise<void> : public task_promise_base {
+template <> class task_promise<void> : public task_promise_base {
 public:
     task<void> get_return_object() noexcept;
 
@@ -137,8 +133,7 @@ struct task_access;
 /// captures must outlive the tasks that it gave. `scope::spawn(callable, args...)` keeps the callable alive.
 ///
 ///     tern::task<int> twice(tern::task<int> x) { co_return 2 * co_await std::move(x); }
-template <class T>
-class [[nodiscard]] task {
+template <class T> class [[nodiscard]] task {
     static_assert(!std::is_rvalue_reference_v<T>, "a task gives a value, an lvalue reference or void");
 
 public:
@@ -194,12 +189,10 @@ private:
 
 namespace detail {
 
-template <class T>
-task<T> task_promise<T>::get_return_object() noexcept {
+template <class T> task<T> task_promise<T>::get_return_object() noexcept {
     return task<T>(std::coroutine_handle<task_promise>::from_promise(*this));
 }
-template <class T>
-task<T&> task_promise<T&>::get_return_object() noexcept {
+template <class T> task<T&> task_promise<T&>::get_return_object() noexcept {
     return task<T&>(std::coroutine_handle<task_promise>::from_promise(*this));
 }
 inline task<void> task_promise<void>::get_return_object() noexcept {
@@ -208,18 +201,16 @@ inline task<void> task_promise<void>::get_return_object() noexcept {
 
 /// What those who drive a task without awaiting it need.
 struct task_access {
-    template <class T>
-    static void require(const task<T>& t) { t.require(); }
+    template <class T> static void require(const task<T>& t) { t.require(); }
     /// Sets who is told; the caller resumes the returned handle once.
-    template <class T>
-    static std::coroutine_handle<> prepare(task<T>& t, completion& c) noexcept {
+    template <class T> static std::coroutine_handle<> prepare(task<T>& t, completion& c) noexcept {
         t.handle_.promise().on_done = &c;
         return t.handle_;
     }
-    template <class T>
-    static std::exception_ptr error(const task<T>& t) noexcept { return t.handle_.promise().error(); }
-    template <class T>
-    static T take(task<T>& t) { return t.handle_.promise().take(); }
+    template <class T> static std::exception_ptr error(const task<T>& t) noexcept {
+        return t.handle_.promise().error();
+    }
+    template <class T> static T take(task<T>& t) { return t.handle_.promise().take(); }
 };
 
 } // namespace detail

@@ -67,7 +67,8 @@ private:
     }
     void rise(std::size_t slot) noexcept {
         timer* t = heap_[slot];
-        for (; slot > 0 && before(*t, *heap_[(slot - 1) / 2]); slot = (slot - 1) / 2) place(slot, heap_[(slot - 1) / 2]);
+        for (; slot > 0 && before(*t, *heap_[(slot - 1) / 2]); slot = (slot - 1) / 2)
+            place(slot, heap_[(slot - 1) / 2]);
         place(slot, t);
     }
     void sink(std::size_t slot) noexcept {

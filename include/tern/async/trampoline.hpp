@@ -90,8 +90,10 @@ namespace detail {
 /// Where a foreign hand resumed that coroutine, so that there is no loop or its slot is taken, `h` runs at once.
 [[gnu::noinline]] inline void transfer_to(std::coroutine_handle<> h) noexcept {
     resume_loop* loop = current_loop;
-    if (loop && !loop->next) loop->next = h;
-    else resume(h);
+    if (loop && !loop->next)
+        loop->next = h;
+    else
+        resume(h);
 }
 
 /// All of `items` run after the coroutine that runs now suspends; at once where none runs on this thread.
@@ -114,17 +116,17 @@ inline void resume_later(work_item& item) noexcept {
 /// starts nest on the stack, so the deep ones run later.
 [[gnu::noinline]] inline void resume_soon(work_item& item) noexcept {
     constexpr unsigned deepest = 16;
-    if (current_loop && current_loop->depth >= deepest) resume_later(item);
-    else resume(item.handle);
+    if (current_loop && current_loop->depth >= deepest)
+        resume_later(item);
+    else
+        resume(item.handle);
 }
 
 /// Runs what waits in the loops of this thread. Called before the thread blocks, since it may wait for just that.
 [[gnu::noinline]] inline void run_pending() noexcept {
     resume_loop mine;
     for (resume_loop* loop = current_loop; loop; loop = loop->outer) {
-        if (loop->next) {
-            resume(std::exchange(loop->next, {}));
-        }
+        if (loop->next) { resume(std::exchange(loop->next, {})); }
         mine.ready.splice(loop->ready);
     }
     if (!mine.ready.empty()) drive(mine);

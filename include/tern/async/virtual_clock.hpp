@@ -37,8 +37,7 @@ public:
 
     /// Runs `t` to its end in virtual time and gives its result. Throws tern::error when nobody sleeps any more and
     /// `t` is not done: it waits for something that never comes. Every part of `t` must run on this thread.
-    template <class T>
-    T run(task<T> t) {
+    template <class T> T run(task<T> t) {
         detail::task_access::require(t);
         finished f;
         resume(detail::task_access::prepare(t, f));

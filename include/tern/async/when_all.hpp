@@ -28,8 +28,7 @@ struct branch : completion, work_item {
     void* source = nullptr;
 
     branch() noexcept : completion{&ended} {}
-    template <class T>
-    void bind(task<T>& t, gathering& owner) noexcept {
+    template <class T> void bind(task<T>& t, gathering& owner) noexcept {
         all = &owner;
         source = &t;
         read_error = [](const void* p) noexcept { return task_access::error(*static_cast<const task<T>*>(p)); };
@@ -77,17 +76,16 @@ inline std::coroutine_handle<> branch::ended(completion& c) noexcept {
     return all.leave();
 }
 
-template <class T>
-decltype(auto) take_or_no_value(task<T>& t) {
-    if constexpr (std::is_void_v<T>) return (task_access::take(t), no_value{});
-    else return task_access::take(t);
+template <class T> decltype(auto) take_or_no_value(task<T>& t) {
+    if constexpr (std::is_void_v<T>)
+        return (task_access::take(t), no_value{});
+    else
+        return task_access::take(t);
 }
 
-template <class T>
-using gathered = std::conditional_t<std::is_void_v<T>, no_value, T>;
+template <class T> using gathered = std::conditional_t<std::is_void_v<T>, no_value, T>;
 
-template <class... T>
-task<std::tuple<gathered<T>...>> gather(std::stop_source* stop, task<T>... tasks) {
+template <class... T> task<std::tuple<gathered<T>...>> gather(std::stop_source* stop, task<T>... tasks) {
     (task_access::require(tasks), ...);
     branch branches[sizeof...(T)];
     gathering all{.stop = stop, .branches = branches};
@@ -97,8 +95,7 @@ task<std::tuple<gathered<T>...>> gather(std::stop_source* stop, task<T>... tasks
     co_return std::tuple<gathered<T>...>(take_or_no_value(tasks)...);
 }
 
-template <class T, class Result>
-task<Result> gather(std::stop_source* stop, std::vector<task<T>> tasks) {
+template <class T, class Result> task<Result> gather(std::stop_source* stop, std::vector<task<T>> tasks) {
     for (const auto& t : tasks) task_access::require(t);
     std::vector<branch> branches(tasks.size());
     gathering all{.stop = stop, .branches = branches};
@@ -112,10 +109,12 @@ task<Result> gather(std::stop_source* stop, std::vector<task<T>> tasks) {
     }
 }
 
-template <class T>
-struct vector_of { using type = std::vector<T>; };
-template <>
-struct vector_of<void> { using type = void; };
+template <class T> struct vector_of {
+    using type = std::vector<T>;
+};
+template <> struct vector_of<void> {
+    using type = void;
+};
 
 } // namespace detail
 
@@ -139,8 +138,7 @@ task<std::tuple<detail::gathered<T>...>> when_all(std::stop_source& stop, task<T
 }
 
 /// The same for any number of tasks of one type: a vector of the results in order, or void. No tasks complete at once.
-template <class T>
-task<typename detail::vector_of<T>::type> when_all(std::vector<task<T>> tasks) {
+template <class T> task<typename detail::vector_of<T>::type> when_all(std::vector<task<T>> tasks) {
     static_assert(!std::is_reference_v<T>, "a vector holds no references: let the tasks give pointers");
     return detail::gather<T, typename detail::vector_of<T>::type>(nullptr, std::move(tasks));
 }

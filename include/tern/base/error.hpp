@@ -54,22 +54,34 @@ private:
 };
 
 /// A file could not be opened or read.
-struct io_error : error { using error::error; };
+struct io_error : error {
+    using error::error;
+};
 
 /// A file was read and its content is not what its format promises.
-struct parse_error : error { using error::error; };
+struct parse_error : error {
+    using error::error;
+};
 
 /// A budget, an arena or a capacity is too small.
-struct budget_error : error { using error::error; };
+struct budget_error : error {
+    using error::error;
+};
 
 /// Shapes, positions or counts that do not fit together.
-struct shape_error : error { using error::error; };
+struct shape_error : error {
+    using error::error;
+};
 
 /// The input is valid, and this build has no implementation for it.
-struct unsupported_error : error { using error::error; };
+struct unsupported_error : error {
+    using error::error;
+};
 
 /// An option, a key or a combination of them makes no sense.
-struct config_error : error { using error::error; };
+struct config_error : error {
+    using error::error;
+};
 
 /// Work was stopped through its stop token.
 struct stopped_error : error {

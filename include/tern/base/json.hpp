@@ -99,9 +99,7 @@ private:
         expect('}', "expected ',' or '}'");
         try {
             return json_value(std::move(members));
-        } catch (const parse_error& e) {
-            fail(e.what());
-        }
+        } catch (const parse_error& e) { fail(e.what()); }
     }
 
     json_value number() {
@@ -161,9 +159,12 @@ private:
             if (at_ == text_.size()) fail("the text ends within a string");
             const auto c = static_cast<unsigned char>(text_[at_]);
             if (c == '"') break;
-            if (c == '\\') escape(out);
-            else if (c < 0x20) fail("a control character in a string");
-            else multibyte(out);
+            if (c == '\\')
+                escape(out);
+            else if (c < 0x20)
+                fail("a control character in a string");
+            else
+                multibyte(out);
         }
         ++at_;
         return out;
@@ -200,10 +201,14 @@ private:
     }
     static void append_utf8(std::string& out, std::uint32_t point) {
         const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((point >> shift) & 0x3f)); };
-        if (point < 0x80) out += static_cast<char>(point);
-        else if (point < 0x800) out += static_cast<char>(0xc0 | point >> 6), tail(0);
-        else if (point < 0x10000) out += static_cast<char>(0xe0 | point >> 12), tail(6), tail(0);
-        else out += static_cast<char>(0xf0 | point >> 18), tail(12), tail(6), tail(0);
+        if (point < 0x80)
+            out += static_cast<char>(point);
+        else if (point < 0x800)
+            out += static_cast<char>(0xc0 | point >> 6), tail(0);
+        else if (point < 0x10000)
+            out += static_cast<char>(0xe0 | point >> 12), tail(6), tail(0);
+        else
+            out += static_cast<char>(0xf0 | point >> 18), tail(12), tail(6), tail(0);
     }
     /// One character of two to four bytes: no overlong form, no surrogate, nothing above U+10FFFF.
     void multibyte(std::string& out) {

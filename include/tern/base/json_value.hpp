@@ -20,8 +20,8 @@ namespace tern {
 enum class json_kind { null, boolean, int64, uint64, number, string, array, object };
 
 constexpr std::string_view name_of(json_kind kind) noexcept {
-    constexpr std::string_view names[] = {"null", "a boolean", "an integer", "an integer", "a number", "a string",
-                                          "an array", "an object"};
+    constexpr std::string_view names[] = {"null",     "a boolean", "an integer", "an integer",
+                                          "a number", "a string",  "an array",   "an object"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -34,7 +34,9 @@ struct json_member;
 ///     tern::json_value root = tern::parse_json(R"({"layers": 2})");
 ///     auto layers = root.at("layers").as_uint64();
 class json_value {
-    struct array_data { std::vector<json_value> values; };
+    struct array_data {
+        std::vector<json_value> values;
+    };
     struct object_data {
         std::vector<json_member> members;
         std::vector<std::uint32_t> order; // positions of the members by ascending key
@@ -83,8 +85,7 @@ public:
     }
 
 private:
-    template <class T>
-    const T& get(std::string_view wanted) const {
+    template <class T> const T& get(std::string_view wanted) const {
         if (const T* value = std::get_if<T>(&data_)) return *value;
         throw parse_error("expected " + std::string(wanted) + " in JSON, found " + std::string(name_of(kind())));
     }

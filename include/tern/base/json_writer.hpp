@@ -41,10 +41,14 @@ public:
         requires std::is_arithmetic_v<T> || std::convertible_to<const T&, std::string_view>
     json_writer& value(const T& v) {
         start();
-        if constexpr (std::same_as<T, bool>) text_ += v ? "true" : "false";
-        else if constexpr (std::floating_point<T>) std::isfinite(v) ? number(v) : void(text_ += "null");
-        else if constexpr (std::is_arithmetic_v<T>) number(v);
-        else quote(v);
+        if constexpr (std::same_as<T, bool>)
+            text_ += v ? "true" : "false";
+        else if constexpr (std::floating_point<T>)
+            std::isfinite(v) ? number(v) : void(text_ += "null");
+        else if constexpr (std::is_arithmetic_v<T>)
+            number(v);
+        else
+            quote(v);
         return *this;
     }
     json_writer& null() {
@@ -53,8 +57,7 @@ public:
         return *this;
     }
     /// key and value in one.
-    template <class T>
-    json_writer& member(std::string_view name, const T& v) { return key(name).value(v); }
+    template <class T> json_writer& member(std::string_view name, const T& v) { return key(name).value(v); }
 
     /// The finished text; throws config_error while an array or object is open or nothing was written.
     std::string take() {
@@ -90,8 +93,7 @@ private:
         comma_ = true;
         return *this;
     }
-    template <class T>
-    void number(T v) {
+    template <class T> void number(T v) {
         char digits[64];
         text_.append(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
     }
@@ -100,10 +102,14 @@ private:
         text_ += '"';
         for (const char c : s) {
             const auto code = static_cast<unsigned char>(c);
-            if (c == '"' || c == '\\') (text_ += '\\') += c;
-            else if (c == '\n') text_ += "\\n";
-            else if (code < 0x20) ((text_ += "\\u00") += hex[code >> 4]) += hex[code & 15];
-            else text_ += c;
+            if (c == '"' || c == '\\')
+                (text_ += '\\') += c;
+            else if (c == '\n')
+                text_ += "\\n";
+            else if (code < 0x20)
+                ((text_ += "\\u00") += hex[code >> 4]) += hex[code & 15];
+            else
+                text_ += c;
         }
         text_ += '"';
     }

@@ -92,7 +92,10 @@ inline bytes parse_bytes(std::string_view text) {
     double scale = 0;
     bool digits = false;
     for (; i < text.size() && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && scale == 0)); ++i) {
-        if (text[i] == '.') { scale = 1; continue; }
+        if (text[i] == '.') {
+            scale = 1;
+            continue;
+        }
         digits = true;
         value = value * 10 + (text[i] - '0');
         if (scale != 0) scale *= 10;

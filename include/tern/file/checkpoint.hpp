@@ -66,8 +66,7 @@ public:
 
     /// The position of the tensor's format in a list such as tern::all_formats. Throws unsupported_error with tensor
     /// and format where the list lacks it: such a tensor is listed, and cannot be computed with.
-    template <class Formats>
-    std::size_t format_index(const stored_tensor& tensor) const {
+    template <class Formats> std::size_t format_index(const stored_tensor& tensor) const {
         const std::size_t index = Formats::index_of_name(tensor.format);
         if (index < Formats::size) return index;
         throw unsupported_error("has the format " + std::string(tensor.format) +

@@ -69,8 +69,7 @@ public:
             position_ += count;
         }
     }
-    template <class T>
-    T number(std::string_view what) {
+    template <class T> T number(std::string_view what) {
         std::byte raw[sizeof(T)];
         read(raw, what);
         return load<T>(raw);

@@ -13,10 +13,10 @@
 
 #include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
-#include <tern/format/gguf_types.hpp>
 #include <tern/file/gguf_cursor.hpp>
 #include <tern/file/gguf_value.hpp>
 #include <tern/file/metadata.hpp>
+#include <tern/format/gguf_types.hpp>
 #include <tern/memory/file_handle.hpp>
 
 namespace tern {
@@ -26,9 +26,9 @@ struct gguf_tensor {
     std::string name{};
     std::vector<std::uint64_t> dims{};
     std::uint32_t type = 0;
-    std::string_view format{};  ///< name of the type, e.g. "q4_0"
-    std::uint32_t shard = 0;    ///< file of a split set, from 0
-    std::uint64_t offset = 0;   ///< from the begin of that file
+    std::string_view format{}; ///< name of the type, e.g. "q4_0"
+    std::uint32_t shard = 0;   ///< file of a split set, from 0
+    std::uint64_t offset = 0;  ///< from the begin of that file
     std::uint64_t bytes = 0;
 };
 
@@ -62,9 +62,9 @@ inline gguf_array read_gguf_array(gguf_cursor& in, const gguf_limits& limits, st
     array.element = read_gguf_value_type(in);
     const auto count = in.number<std::uint64_t>("an array length");
     // A string takes at least its length, an inner array its type and length.
-    const std::size_t each = array.element == gguf_value_type::string ? 8
+    const std::size_t each = array.element == gguf_value_type::string  ? 8
                              : array.element == gguf_value_type::array ? 12
-                                                                 : size_of(array.element);
+                                                                       : size_of(array.element);
     in.expect(count, each, "an array");
     if (array.element == gguf_value_type::string) {
         in.charge(count * sizeof(std::string)); // cannot overflow: count is bounded by the file
@@ -84,8 +84,7 @@ inline gguf_array read_gguf_array(gguf_cursor& in, const gguf_limits& limits, st
     return array;
 }
 
-template <class T>
-gguf_value read_gguf_number(gguf_cursor& in) { return in.number<T>("a metadata value"); }
+template <class T> gguf_value read_gguf_number(gguf_cursor& in) { return in.number<T>("a metadata value"); }
 
 inline gguf_value read_gguf_value(gguf_cursor& in, const gguf_limits& limits) {
     switch (read_gguf_value_type(in)) {
@@ -122,8 +121,8 @@ inline std::uint64_t gguf_tensor_bytes(const gguf_cursor& in, const gguf_tensor&
         if (dim == 0) elements = 0;
     const std::uint64_t row = tensor.dims.empty() ? 1 : tensor.dims[0];
     if (row % format.block_size != 0)
-        in.fail("its row length " + std::to_string(row) + " is not a multiple of " +
-                    std::to_string(format.block_size) + ", the block size of " + std::string(format.name),
+        in.fail("its row length " + std::to_string(row) + " is not a multiple of " + std::to_string(format.block_size) +
+                    ", the block size of " + std::string(format.name),
                 tensor.name);
     const auto size = try_mul<std::uint64_t>(elements / format.block_size, format.block_bytes);
     if (!size) in.fail("its size in bytes does not fit in 64 bits", tensor.name);

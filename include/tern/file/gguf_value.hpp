@@ -24,7 +24,19 @@ static_assert(std::endian::native == std::endian::little, "tern reads little-end
 
 /// The type of a value, with the ids that GGUF gives them.
 enum class gguf_value_type : std::uint32_t {
-    uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
+    uint8,
+    int8,
+    uint16,
+    int16,
+    uint32,
+    int32,
+    float32,
+    boolean,
+    string,
+    array,
+    uint64,
+    int64,
+    float64
 };
 
 inline constexpr std::uint32_t gguf_value_type_count = 13;
@@ -45,17 +57,23 @@ constexpr std::size_t size_of(gguf_value_type type) noexcept {
 }
 
 /// The id of a C++ type: what a writer stores it as.
-template <class T>
-constexpr gguf_value_type gguf_value_type_for() {
-    if constexpr (std::same_as<T, bool>) return gguf_value_type::boolean;
-    else if constexpr (std::same_as<T, float>) return gguf_value_type::float32;
-    else if constexpr (std::same_as<T, double>) return gguf_value_type::float64;
+template <class T> constexpr gguf_value_type gguf_value_type_for() {
+    if constexpr (std::same_as<T, bool>)
+        return gguf_value_type::boolean;
+    else if constexpr (std::same_as<T, float>)
+        return gguf_value_type::float32;
+    else if constexpr (std::same_as<T, double>)
+        return gguf_value_type::float64;
     else if constexpr (std::integral<T>) {
         constexpr bool is_signed = std::is_signed_v<T>;
-        if constexpr (sizeof(T) == 1) return is_signed ? gguf_value_type::int8 : gguf_value_type::uint8;
-        else if constexpr (sizeof(T) == 2) return is_signed ? gguf_value_type::int16 : gguf_value_type::uint16;
-        else if constexpr (sizeof(T) == 4) return is_signed ? gguf_value_type::int32 : gguf_value_type::uint32;
-        else return is_signed ? gguf_value_type::int64 : gguf_value_type::uint64;
+        if constexpr (sizeof(T) == 1)
+            return is_signed ? gguf_value_type::int8 : gguf_value_type::uint8;
+        else if constexpr (sizeof(T) == 2)
+            return is_signed ? gguf_value_type::int16 : gguf_value_type::uint16;
+        else if constexpr (sizeof(T) == 4)
+            return is_signed ? gguf_value_type::int32 : gguf_value_type::uint32;
+        else
+            return is_signed ? gguf_value_type::int64 : gguf_value_type::uint64;
     } else {
         static_assert(std::convertible_to<T, std::string_view>, "a metadata value is a number, a bool or a string");
         return gguf_value_type::string;
@@ -64,8 +82,7 @@ constexpr gguf_value_type gguf_value_type_for() {
 
 namespace detail {
 
-template <class Stored>
-Stored load(const std::byte* from) noexcept {
+template <class Stored> Stored load(const std::byte* from) noexcept {
     Stored value;
     std::memcpy(&value, from, sizeof value);
     return value;
@@ -76,8 +93,7 @@ Stored load(const std::byte* from) noexcept {
 }
 
 /// The number of type `type` at `from`, as T: integers with a range check, float32 and float64 to either, bool to bool.
-template <class T>
-T number_as(gguf_value_type type, const std::byte* from) {
+template <class T> T number_as(gguf_value_type type, const std::byte* from) {
     const auto integer = [](auto value) -> T {
         if constexpr (std::integral<T> && !std::same_as<T, bool>) {
             if (std::in_range<T>(value)) return static_cast<T>(value);
@@ -88,8 +104,10 @@ T number_as(gguf_value_type type, const std::byte* from) {
         }
     };
     const auto real = [&](auto value) -> T {
-        if constexpr (std::floating_point<T>) return static_cast<T>(value);
-        else wrong_type(type, std::same_as<T, bool> ? "a bool" : "an integer");
+        if constexpr (std::floating_point<T>)
+            return static_cast<T>(value);
+        else
+            wrong_type(type, std::same_as<T, bool> ? "a bool" : "an integer");
     };
     switch (type) {
     case gguf_value_type::uint8: return integer(load<std::uint8_t>(from));
@@ -103,8 +121,10 @@ T number_as(gguf_value_type type, const std::byte* from) {
     case gguf_value_type::float32: return real(load<float>(from));
     case gguf_value_type::float64: return real(load<double>(from));
     case gguf_value_type::boolean:
-        if constexpr (std::same_as<T, bool>) return load<std::uint8_t>(from) != 0;
-        else break;
+        if constexpr (std::same_as<T, bool>)
+            return load<std::uint8_t>(from) != 0;
+        else
+            break;
     default: break;
     }
     wrong_type(type, std::same_as<T, bool> ? "a bool" : std::floating_point<T> ? "a float" : "an integer");
@@ -126,8 +146,7 @@ struct gguf_array {
         return packed.size() / size_of(element);
     }
     /// All elements as T; throws parse_error where one is of another type or out of range.
-    template <class T>
-    std::vector<T> to_vector() const {
+    template <class T> std::vector<T> to_vector() const {
         if constexpr (std::same_as<T, std::string>) {
             if (element != gguf_value_type::string) detail::wrong_type(element, "strings in an array");
             return strings;
@@ -143,8 +162,7 @@ struct gguf_array {
 };
 
 /// An array of the numbers, bools or strings of a range; the element type is that of the range.
-template <class Range>
-gguf_array make_gguf_array(const Range& range) {
+template <class Range> gguf_array make_gguf_array(const Range& range) {
     using stored = std::remove_cv_t<typename Range::value_type>; // not the reference: std::vector<bool> gives a proxy
     gguf_array array;
     array.element = gguf_value_type_for<stored>();
@@ -178,8 +196,7 @@ public:
 
     /// T: an integer, float, double, bool, std::string, std::string_view (valid as long as this value), gguf_array
     /// (a copy), or std::vector of a number, bool or std::string. Throws parse_error where the value is none.
-    template <class T>
-    T as() const {
+    template <class T> T as() const {
         if constexpr (std::is_arithmetic_v<T>) {
             if (const raw* bits = std::get_if<raw>(&data_)) return detail::number_as<T>(type_, bits->bytes);
             detail::wrong_type(type_, std::same_as<T, bool> ? "a bool" : "a number");
@@ -204,7 +221,9 @@ public:
     }
 
 private:
-    struct raw { std::byte bytes[8]; };
+    struct raw {
+        std::byte bytes[8];
+    };
     gguf_value_type type_ = gguf_value_type::uint8;
     std::variant<raw, std::string, gguf_array> data_{};
 };

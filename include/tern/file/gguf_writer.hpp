@@ -15,9 +15,9 @@
 #include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
 #include <tern/file/byte_sink.hpp>
-#include <tern/format/gguf_types.hpp>
 #include <tern/file/gguf_value.hpp>
 #include <tern/file/metadata.hpp>
+#include <tern/format/gguf_types.hpp>
 
 namespace tern {
 
@@ -28,10 +28,7 @@ struct gguf_encoder {
     std::vector<std::byte> out{};
 
     void raw(std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
-    template <class T>
-    void number(T value) {
-        raw(std::as_bytes(std::span(&value, 1)));
-    }
+    template <class T> void number(T value) { raw(std::as_bytes(std::span(&value, 1))); }
     void string(std::string_view text) {
         number<std::uint64_t>(text.size());
         raw(std::as_bytes(std::span(text)));
@@ -45,9 +42,12 @@ struct gguf_encoder {
     }
     void value(const gguf_value& v) {
         number(static_cast<std::uint32_t>(v.type()));
-        if (v.type() == gguf_value_type::string) string(v.as<std::string_view>());
-        else if (v.type() == gguf_value_type::array) array(v.array());
-        else raw(v.packed());
+        if (v.type() == gguf_value_type::string)
+            string(v.as<std::string_view>());
+        else if (v.type() == gguf_value_type::array)
+            array(v.array());
+        else
+            raw(v.packed());
     }
 };
 
@@ -74,8 +74,7 @@ public:
 
     /// Declares a metadata value: a number (stored with its own type: write std::uint32_t{5} for a uint32), a bool, a
     /// string, a range of these, a gguf_value. Throws config_error for a key that is empty, too long, or there already.
-    template <class T>
-    void set(std::string key, const T& value) {
+    template <class T> void set(std::string key, const T& value) {
         if constexpr (std::is_same_v<T, gguf_value> || std::is_same_v<T, gguf_array> || std::is_arithmetic_v<T>)
             declare(std::move(key), gguf_value(value));
         else if constexpr (std::is_convertible_v<const T&, std::string_view>)
@@ -89,7 +88,7 @@ public:
     void add(std::string name, std::vector<std::uint64_t> shape, std::string_view format) {
         require_open(name);
         const gguf_type_info* found = std::find_if(std::begin(gguf_types), std::end(gguf_types),
-                                                  [&](const gguf_type_info& type) { return type.name == format; });
+                                                   [&](const gguf_type_info& type) { return type.name == format; });
         if (found == std::end(gguf_types))
             throw config_error("the format \"" + std::string(format) + "\" is none of GGUF", {{}, name, {}, {}});
         if (name.empty() || find(name) != infos_.size())

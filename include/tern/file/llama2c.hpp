@@ -59,8 +59,7 @@ inline llama2c_header read_llama2c_header(llama2c_cursor& file) {
     for (const std::int32_t value : n)
         if (value <= 0) file.refuse("is no llama2.c model: a size in its header is not positive");
     llama2c_header h{};
-    std::uint64_t* const fields[] = {&h.width,    &h.hidden,     &h.layers, &h.heads,
-                                     &h.kv_heads, &h.vocabulary, &h.context};
+    std::uint64_t* const fields[] = {&h.width, &h.hidden, &h.layers, &h.heads, &h.kv_heads, &h.vocabulary, &h.context};
     for (std::size_t i = 0; i < 7; ++i) *fields[i] = static_cast<std::uint64_t>(n[i]);
     h.tied = tied;
     if (h.width % h.heads != 0 || h.heads % h.kv_heads != 0 || (h.width / h.heads) % 2 != 0)
@@ -83,8 +82,8 @@ inline std::vector<stored_tensor> llama2c_tensors(const llama2c_header& h, const
     };
     const auto add = [&](std::string name, std::uint64_t rows, std::uint64_t cols) {
         const std::uint64_t at = skip(rows, cols);
-        tensors.push_back({std::move(name), rows == 1 ? std::vector{cols} : std::vector{rows, cols}, "f32", 0, at,
-                           rows * cols * 4});
+        tensors.push_back(
+            {std::move(name), rows == 1 ? std::vector{cols} : std::vector{rows, cols}, "f32", 0, at, rows * cols * 4});
     };
     // Each kind of weight is stored for all layers before the next kind.
     const auto per_layer = [&](std::string_view name, std::uint64_t rows, std::uint64_t cols) {
@@ -105,7 +104,8 @@ inline std::vector<stored_tensor> llama2c_tensors(const llama2c_header& h, const
     add("output_norm.weight", 1, h.width);
     for (int table = 0; table < 2; ++table) skip(h.context, h.width / h.heads / 2); // cosines and sines, made anew here
     if (!h.tied) add("output.weight", h.vocabulary, h.width);
-    if (offset != end) file.refuse("is no llama2.c model: " + std::to_string(end - offset) + " bytes follow its weights");
+    if (offset != end)
+        file.refuse("is no llama2.c model: " + std::to_string(end - offset) + " bytes follow its weights");
     return tensors;
 }
 
@@ -141,8 +141,8 @@ inline void add_llama2c_tokenizer(std::vector<metadata_entry>& entries, llama2c_
 
 } // namespace detail
 
-/// Opens a model of llama2.c, version 0, as a checkpoint of the architecture "llama", with its tokenizer where `tokenizer`
-/// names the file. No weight is read. Throws io_error and parse_error with the file and what does not fit.
+/// Opens a model of llama2.c, version 0, as a checkpoint of the architecture "llama", with its tokenizer where
+/// `tokenizer` names the file. No weight is read. Throws io_error and parse_error with the file and what does not fit.
 ///
 ///     const tern::checkpoint file = tern::open_llama2c("stories260K.bin", "tok512.bin");
 inline checkpoint open_llama2c(const std::string& path, const std::string& tokenizer = {}) {

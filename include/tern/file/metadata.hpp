@@ -28,8 +28,7 @@ struct metadata_entry {
 class model_metadata {
     std::string_view key(std::size_t i) const noexcept { return entries_[i].key; }
 
-    template <class F>
-    auto convert(std::string_view wanted, F f) const {
+    template <class F> auto convert(std::string_view wanted, F f) const {
         const gguf_value* value = find(wanted);
         if (!value)
             throw parse_error("the metadata key \"" + std::string(wanted) + "\" is absent", {path_, {}, {}, {}});
@@ -66,13 +65,11 @@ public:
 
     /// The value of a key that must be there. Throws parse_error that names file and key when it is absent, or when
     /// it does not convert to T (see gguf_value::as).
-    template <class T>
-    T get(std::string_view wanted) const {
+    template <class T> T get(std::string_view wanted) const {
         return convert(wanted, [](const gguf_value& value) { return value.as<T>(); });
     }
     /// The same, or nothing where the key is absent. A value of the wrong type still throws.
-    template <class T>
-    std::optional<T> try_get(std::string_view wanted) const {
+    template <class T> std::optional<T> try_get(std::string_view wanted) const {
         if (!contains(wanted)) return std::nullopt;
         return get<T>(wanted);
     }

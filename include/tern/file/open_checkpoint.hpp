@@ -26,8 +26,8 @@ checkpoint open_gguf(const std::string& path, const gguf_limits& limits = {}, Op
     tensors.reserve(set.tensors.size());
     for (gguf_tensor& tensor : set.tensors) {
         std::reverse(tensor.dims.begin(), tensor.dims.end());
-        tensors.push_back({std::move(tensor.name), std::move(tensor.dims), tensor.format, tensor.shard, tensor.offset,
-                           tensor.bytes});
+        tensors.push_back(
+            {std::move(tensor.name), std::move(tensor.dims), tensor.format, tensor.shard, tensor.offset, tensor.bytes});
     }
     return {"gguf", std::move(set.shards), std::move(tensors), std::move(set.metadata)};
 }
@@ -35,8 +35,7 @@ checkpoint open_gguf(const std::string& path, const gguf_limits& limits = {}, Op
 /// Opens a safetensors file, or the index of a sharded set. Throws like read_safetensors.
 ///
 ///     tern::checkpoint model = tern::open_safetensors("model.safetensors.index.json");
-template <class Open = detail::open_file>
-checkpoint open_safetensors(const std::string& path, Open open = {}) {
+template <class Open = detail::open_file> checkpoint open_safetensors(const std::string& path, Open open = {}) {
     safetensors_set set = read_safetensors(path, std::move(open));
     return {"safetensors", std::move(set.shards), std::move(set.tensors), std::move(set.metadata)};
 }
@@ -45,8 +44,7 @@ checkpoint open_safetensors(const std::string& path, Open open = {}) {
 /// nor safetensors nor a safetensors index, and what the reader of its kind throws.
 ///
 ///     tern::checkpoint model = tern::open_checkpoint(argv[1]);
-template <class Open = detail::open_file>
-checkpoint open_checkpoint(const std::string& path, Open open = {}) {
+template <class Open = detail::open_file> checkpoint open_checkpoint(const std::string& path, Open open = {}) {
     std::byte first[8] = {};
     {
         const auto source = open(path);

@@ -48,10 +48,9 @@ struct safetensors_dtype {
 };
 
 inline constexpr safetensors_dtype safetensors_dtypes[] = {
-    {"F64", "f64", 8},         {"F32", "f32", 4},         {"F16", "f16", 2}, {"BF16", "bf16", 2},
-    {"F8_E4M3", "f8_e4m3", 1}, {"F8_E5M2", "f8_e5m2", 1}, {"I64", "i64", 8}, {"I32", "i32", 4},
-    {"I16", "i16", 2},         {"I8", "i8", 1},           {"U64", "u64", 8}, {"U32", "u32", 4},
-    {"U16", "u16", 2},         {"U8", "u8", 1},           {"BOOL", "bool", 1},
+    {"F64", "f64", 8},         {"F32", "f32", 4}, {"F16", "f16", 2}, {"BF16", "bf16", 2}, {"F8_E4M3", "f8_e4m3", 1},
+    {"F8_E5M2", "f8_e5m2", 1}, {"I64", "i64", 8}, {"I32", "i32", 4}, {"I16", "i16", 2},   {"I8", "i8", 1},
+    {"U64", "u64", 8},         {"U32", "u32", 4}, {"U16", "u16", 2}, {"U8", "u8", 1},     {"BOOL", "bool", 1},
 };
 
 /// Whether the first 8 bytes can be those of a safetensors file: a header length within the limit has four zero bytes,
@@ -208,8 +207,7 @@ inline safetensors_header read_safetensors_header(byte_source& source) {
 /// read_safetensors_header does; io_error with the path of a missing shard.
 ///
 ///     tern::safetensors_set model = tern::read_safetensors("model.safetensors.index.json");
-template <class Open = detail::open_file>
-safetensors_set read_safetensors(const std::string& path, Open open = {}) {
+template <class Open = detail::open_file> safetensors_set read_safetensors(const std::string& path, Open open = {}) {
     safetensors_set set;
     std::unique_ptr<byte_source> source = open(path);
     std::byte first[8] = {std::byte{1}, {}, {}, {}, std::byte{1}};

@@ -25,9 +25,8 @@ void check_unique_names(const std::vector<std::unique_ptr<byte_source>>& shards,
     std::vector<const Tensor*> order;
     order.reserve(tensors.size());
     for (const Tensor& tensor : tensors) order.push_back(&tensor);
-    std::sort(order.begin(), order.end(), [](auto* a, auto* b) {
-        return a->name != b->name ? a->name < b->name : a->shard < b->shard;
-    });
+    std::sort(order.begin(), order.end(),
+              [](auto* a, auto* b) { return a->name != b->name ? a->name < b->name : a->shard < b->shard; });
     for (std::size_t i = 1; i < order.size(); ++i)
         if (order[i - 1]->name == order[i]->name)
             throw parse_error(order[i - 1]->shard == order[i]->shard

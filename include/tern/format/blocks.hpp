@@ -18,8 +18,7 @@ namespace detail {
 
 /// Codes of 4 bits: number i is the low half of byte i for i < 16, number i + 16 the high half.
 inline void pack_nibbles(const int* codes, unsigned char* qs) noexcept {
-    for (int i = 0; i < 16; ++i)
-        qs[i] = static_cast<unsigned char>((codes[i] & 15) | ((codes[i + 16] & 15) << 4));
+    for (int i = 0; i < 16; ++i) qs[i] = static_cast<unsigned char>((codes[i] & 15) | ((codes[i + 16] & 15) << 4));
 }
 
 /// Bit 4 of each of 32 codes.

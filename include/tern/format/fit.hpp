@@ -20,8 +20,8 @@ inline std::uint16_t scale_bits(double scale) noexcept {
 /// An offset as the block gives it back.
 inline float stored_offset(double offset) noexcept { return f16_to_f32(scale_bits(offset)); }
 
-/// A scale as the block gives it back. One that would vanish becomes the smallest there is: small numbers may still find
-/// codes for it.
+/// A scale as the block gives it back. One that would vanish becomes the smallest there is: small numbers may still
+/// find codes for it.
 inline float stored_scale(double scale) noexcept {
     const float held = stored_offset(scale);
     return held != 0 || scale == 0 ? held : scale < 0 ? -0x1p-24f : 0x1p-24f;
@@ -56,8 +56,7 @@ struct even_levels {
 };
 
 /// The sum of squared errors of x against scale * level.
-template <class Levels>
-double scale_error(const float* x, int n, float scale, const Levels& levels) noexcept {
+template <class Levels> double scale_error(const float* x, int n, float scale, const Levels& levels) noexcept {
     const float inv = inverse(scale);
     double sum = 0;
     for (int i = 0; i < n; ++i) {
@@ -68,8 +67,7 @@ double scale_error(const float* x, int n, float scale, const Levels& levels) noe
 }
 
 /// The least-squares scale for the levels that `scale` picks; 0 where all of them are 0.
-template <class Levels>
-float refit_scale(const float* x, int n, float scale, const Levels& levels) noexcept {
+template <class Levels> float refit_scale(const float* x, int n, float scale, const Levels& levels) noexcept {
     const float inv = inverse(scale);
     double xl = 0, ll = 0;
     for (int i = 0; i < n; ++i) {
@@ -81,8 +79,8 @@ float refit_scale(const float* x, int n, float scale, const Levels& levels) noex
 }
 
 /// The scale that gives the smallest error found when x is stored as scale * level. Tried are scales that take the
-/// number of largest magnitude near either end of the levels, and their least-squares improvement. `stored` maps a scale
-/// to what the block can hold.
+/// number of largest magnitude near either end of the levels, and their least-squares improvement. `stored` maps a
+/// scale to what the block can hold.
 template <class Levels, class Stored>
 float fit_scale(const float* x, int n, const Levels& levels, Stored stored) noexcept {
     float peak = 0;
@@ -154,8 +152,8 @@ inline affine refit_affine(const float* x, int n, const affine& a, int high, flo
     return fitted;
 }
 
-/// Calls `attempt(affine)` with candidates: lines from the smallest to the largest number, a little steeper and flatter,
-/// and their least-squares improvements. The first is the plain rule. Offsets stay at or below `ceiling`.
+/// Calls `attempt(affine)` with candidates: lines from the smallest to the largest number, a little steeper and
+/// flatter, and their least-squares improvements. The first is the plain rule. Offsets stay at or below `ceiling`.
 template <class Attempt>
 void for_each_affine(const float* x, int n, int high, float ceiling, Attempt attempt) noexcept {
     float low = x[0], top = x[0];

@@ -9,8 +9,7 @@
 namespace tern::detail {
 
 /// 256 numbers as d * scale[group] * code, all codes within low..high.
-template <int Groups>
-struct symmetric_groups {
+template <int Groups> struct symmetric_groups {
     static constexpr int size = 256 / Groups;
     int low, high;             ///< of the codes
     int scale_low, scale_high; ///< of the scales
@@ -73,8 +72,7 @@ private:
 };
 
 /// 256 numbers as d * scale[group] * code - dmin * minimum[group], all whole numbers from 0.
-template <int Groups>
-struct affine_groups {
+template <int Groups> struct affine_groups {
     static constexpr int size = 256 / Groups;
     int high;       ///< of the codes
     int scale_high; ///< of the scales and the minima

@@ -55,16 +55,16 @@ template <class F>
 concept format = format_layout<F> && format_decodable<F>;
 
 /// The GGUF type id of a format, where it has one.
-template <format_layout F>
-constexpr std::optional<std::uint32_t> gguf_type_of() noexcept {
-    if constexpr (requires { F::gguf_type; }) return std::uint32_t{F::gguf_type};
-    else return std::nullopt;
+template <format_layout F> constexpr std::optional<std::uint32_t> gguf_type_of() noexcept {
+    if constexpr (requires { F::gguf_type; })
+        return std::uint32_t{F::gguf_type};
+    else
+        return std::nullopt;
 }
 
 /// Bytes of one row of `cols` numbers; throws shape_error where cols is not a multiple of the block size or the size
 /// overflows.
-template <format_layout F>
-constexpr std::uint64_t row_bytes(std::uint64_t cols) {
+template <format_layout F> constexpr std::uint64_t row_bytes(std::uint64_t cols) {
     if (cols % F::block_size != 0)
         throw shape_error("row length " + std::to_string(cols) + " is not a multiple of " +
                           std::to_string(F::block_size) + ", the block size of " + std::string(F::name));

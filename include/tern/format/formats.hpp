@@ -18,10 +18,10 @@ namespace tern {
 
 namespace detail {
 
-template <class F>
-struct checked_format {
-    static_assert(format_layout<F>, "a format needs a constant name and block_size, and a trivially copyable type block "
-                                    "whose alignment is 1: hold wider members as tern::unaligned<T>");
+template <class F> struct checked_format {
+    static_assert(format_layout<F>,
+                  "a format needs a constant name and block_size, and a trivially copyable type block "
+                  "whose alignment is 1: hold wider members as tern::unaligned<T>");
     static_assert(format_decodable<F>, "a format needs static void decode(const block&, float*) noexcept");
     static constexpr bool value = true;
 };
@@ -31,20 +31,17 @@ struct checked_format {
 /// A list of formats: what a tensor's numbers may be encoded in. Its order is the order of the run-time index.
 ///
 ///     using weight_formats = tern::formats<tern::q4_k, tern::q6_k, tern::f32>;
-template <class... Fs>
-struct formats {
+template <class... Fs> struct formats {
     static_assert(sizeof...(Fs) > 0, "a list of formats needs at least one format");
     static_assert((detail::checked_format<Fs>::value && ...));
 
     static constexpr std::size_t size = sizeof...(Fs);
 
     /// How often the list names F.
-    template <class F>
-    static constexpr std::size_t count = (std::size_t{std::is_same_v<F, Fs>} + ...);
+    template <class F> static constexpr std::size_t count = (std::size_t{std::is_same_v<F, Fs>} + ...);
     static_assert(((count<Fs> == 1) && ...), "a list of formats names the same format twice");
 
-    template <class F>
-    static constexpr bool contains = count<F> == 1;
+    template <class F> static constexpr bool contains = count<F> == 1;
 
     /// The position of F in the list.
     template <class F>
@@ -74,10 +71,7 @@ struct formats {
     /// Calls f(std::type_identity<F>{}) for each format, in order.
     ///
     ///     tern::all_formats::for_each([]<class F>(std::type_identity<F>) { std::cout << F::name << '\n'; });
-    template <class Function>
-    static constexpr void for_each(Function f) {
-        (f(std::type_identity<Fs>{}), ...);
-    }
+    template <class Function> static constexpr void for_each(Function f) { (f(std::type_identity<Fs>{}), ...); }
 };
 
 /// Every format that tern brings.

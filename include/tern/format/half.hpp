@@ -16,7 +16,9 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace detail {
 
-TERN_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept { return __builtin_bit_cast(std::uint32_t, value); }
+TERN_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
+    return __builtin_bit_cast(std::uint32_t, value);
+}
 TERN_HOST_DEVICE constexpr float float_of(std::uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
 
 } // namespace detail

@@ -47,8 +47,8 @@ struct iq4_nl {
 private:
     /// A search in halves among the midpoints of neighbouring levels.
     static int nearest_code(float v) noexcept {
-        static constexpr float middles[15] = {-115.5f, -93.5f, -74, -57, -42, -28.5f, -16, -4.5f,
-                                              7, 19, 31.5f, 45.5f, 61, 79, 101};
+        static constexpr float middles[15] = {-115.5f, -93.5f, -74,   -57,   -42, -28.5f, -16, -4.5f,
+                                              7,       19,     31.5f, 45.5f, 61,  79,     101};
         int code = 0;
         for (int half = 8; half > 0; half /= 2) code += v > middles[code + half - 1] ? half : 0;
         return code;

@@ -1,5 +1,5 @@
-// The k-quants: 256 numbers a block in groups of 16 or 32, whose small scales share one binary16 (two where a group has a
-// minimum). In decoding d * scale comes first, then the code; each product is exact in f32, so a compiler that fuses
+// The k-quants: 256 numbers a block in groups of 16 or 32, whose small scales share one binary16 (two where a group has
+// a minimum). In decoding d * scale comes first, then the code; each product is exact in f32, so a compiler that fuses
 // multiply and add changes nothing. A block that is given a NaN or an infinity decodes to NaN.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace tern {
 
 namespace detail {
 
-/// Eight scales and eight minima of 6 bits in 12 bytes, as in q4_k and q5_k: bytes 0-3 hold scales 0-3, bytes 4-7 minima
-/// 0-3; bytes 8-11 hold the low halves of the later ones, whose two high bits sit on top of bytes 0-7.
+/// Eight scales and eight minima of 6 bits in 12 bytes, as in q4_k and q5_k: bytes 0-3 hold scales 0-3, bytes 4-7
+/// minima 0-3; bytes 8-11 hold the low halves of the later ones, whose two high bits sit on top of bytes 0-7.
 struct packed_scales {
     unsigned char raw[12];
 
@@ -68,7 +68,8 @@ struct q2_k {
         b.d.set(finite ? detail::scale_bits(fit.d) : detail::f16_nan);
         b.dmin.set(detail::scale_bits(fit.dmin));
         for (int g = 0; g < 16; ++g) b.scales[g] = static_cast<unsigned char>(fit.scale[g] | (fit.minimum[g] << 4));
-        for (int i = 0; i < 256; ++i) b.qs[i / 128 * 32 + i % 32] |= static_cast<unsigned char>(fit.code[i] << (i % 128 / 32 * 2));
+        for (int i = 0; i < 256; ++i)
+            b.qs[i / 128 * 32 + i % 32] |= static_cast<unsigned char>(fit.code[i] << (i % 128 / 32 * 2));
     }
 };
 static_assert(sizeof(q2_k::block) == 84);
@@ -157,7 +158,8 @@ struct q4_k {
         b.d.set(finite ? detail::scale_bits(fit.d) : detail::f16_nan);
         b.dmin.set(detail::scale_bits(fit.dmin));
         b.scales.set(fit.scale, fit.minimum);
-        for (int i = 0; i < 256; ++i) b.qs[i / 64 * 32 + i % 32] |= static_cast<unsigned char>(fit.code[i] << (i % 64 / 32 * 4));
+        for (int i = 0; i < 256; ++i)
+            b.qs[i / 64 * 32 + i % 32] |= static_cast<unsigned char>(fit.code[i] << (i % 64 / 32 * 4));
     }
 };
 static_assert(sizeof(q4_k::block) == 144);

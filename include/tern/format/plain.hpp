@@ -15,7 +15,9 @@ struct f32 {
     static constexpr std::string_view name = "f32";
     static constexpr std::size_t block_size = 1;
     static constexpr std::uint32_t gguf_type = 0;
-    struct block { unaligned<float> value; };
+    struct block {
+        unaligned<float> value;
+    };
 
     TERN_HOST_DEVICE static void decode(const block& b, float* out) noexcept { *out = b.value.get(); }
     TERN_HOST_DEVICE static void encode(const float* in, block& b) noexcept { b.value.set(*in); }
@@ -27,7 +29,9 @@ struct f16 {
     static constexpr std::string_view name = "f16";
     static constexpr std::size_t block_size = 1;
     static constexpr std::uint32_t gguf_type = 1;
-    struct block { unaligned<std::uint16_t> value; };
+    struct block {
+        unaligned<std::uint16_t> value;
+    };
 
     TERN_HOST_DEVICE static void decode(const block& b, float* out) noexcept { *out = f16_to_f32(b.value.get()); }
     TERN_HOST_DEVICE static void encode(const float* in, block& b) noexcept { b.value.set(f32_to_f16(*in)); }
@@ -39,7 +43,9 @@ struct bf16 {
     static constexpr std::string_view name = "bf16";
     static constexpr std::size_t block_size = 1;
     static constexpr std::uint32_t gguf_type = 30;
-    struct block { unaligned<std::uint16_t> value; };
+    struct block {
+        unaligned<std::uint16_t> value;
+    };
 
     TERN_HOST_DEVICE static void decode(const block& b, float* out) noexcept { *out = bf16_to_f32(b.value.get()); }
     TERN_HOST_DEVICE static void encode(const float* in, block& b) noexcept { b.value.set(f32_to_bf16(*in)); }

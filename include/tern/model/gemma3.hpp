@@ -82,6 +82,9 @@ private:
     task<activation> attend(layer_step<Cache> s, const layer& w, const activation& x, std::size_t window) const {
         attention_options how = full_attention(config_);
         how.window = window;
+        // The 27B model, known by its 62 layers, divides scores by another length than its heads have.
+        if (config_.layers == 62)
+            how.scale = 1 / std::sqrt(static_cast<float>(config_.width) / static_cast<float>(config_.heads));
         activation h = co_await rms_norm(s.ctx, x, w.attention_norm, config_.norm_eps);
         activation q = co_await heads(s.ctx, h, w.q, w.q_norm, s.angles);
         activation k = co_await heads(s.ctx, h, w.k, w.k_norm, s.angles);

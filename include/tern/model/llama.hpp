@@ -11,7 +11,7 @@
 namespace tern {
 
 template <weight_tensor Weight> struct llama_layer {
-    Weight attention_norm, q, k, v, o, ffn_norm;
+    Weight attention_norm, q, k, v, q_bias, k_bias, v_bias, o, ffn_norm; // biases may be empty
     feed_forward_weights<Weight> ffn;
 };
 
@@ -31,6 +31,9 @@ public:
                 .q = from.matrix(blk + "attn_q.weight", queries, c.width),
                 .k = from.matrix(blk + "attn_k.weight", keys, c.width),
                 .v = from.matrix(blk + "attn_v.weight", keys, c.width),
+                .q_bias = from.optional_vector(blk + "attn_q.bias", queries),
+                .k_bias = from.optional_vector(blk + "attn_k.bias", keys),
+                .v_bias = from.optional_vector(blk + "attn_v.bias", keys),
                 .o = from.matrix(blk + "attn_output.weight", c.width, queries),
                 .ffn_norm = from.vector(blk + "ffn_norm.weight", c.width),
                 .ffn = read_feed_forward(from, blk, c)};
@@ -41,9 +44,9 @@ public:
         const decoder_config& c = this->config();
         constexpr auto pairing = kernel::rope_pairing::adjacent;
         activation h = co_await rms_norm(s.ctx, x, w.attention_norm, c.norm_eps);
-        activation q = co_await linear(s.ctx, h, w.q);
-        activation k = co_await linear(s.ctx, h, w.k);
-        activation v = co_await linear(s.ctx, h, w.v);
+        activation q = co_await linear(s.ctx, h, w.q, w.q_bias);
+        activation k = co_await linear(s.ctx, h, w.k, w.k_bias);
+        activation v = co_await linear(s.ctx, h, w.v, w.v_bias);
         q = co_await rope(s.ctx, std::move(q), s.angles, c.head_dim, pairing);
         k = co_await rope(s.ctx, std::move(k), s.angles, c.head_dim, pairing);
         h = co_await attention(s.ctx, std::move(q), std::move(k), std::move(v), s.tokens, s.cache, s.layer,

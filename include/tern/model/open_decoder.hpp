@@ -18,7 +18,8 @@
 namespace tern {
 
 /// The decoder that a GGUF file's "general.architecture" names. No weight is read. Throws unsupported_error with the
-/// known names for another architecture, and what read_config and weights throw.
+/// known names for another architecture, and what read_config and weights throw;
+/// so too where the file holds a tensor that the decoder does not use.
 ///
 ///     std::unique_ptr<tern::decoder> model = tern::open_decoder(file, store);
 inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, residency_store& store) {
@@ -31,7 +32,9 @@ inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, residency_s
     decoder_config config = read_config(file);
     weights<any_weight> from(file, store);
     const auto make = [&]<class D>(std::type_identity<D>) -> std::unique_ptr<decoder> {
-        return std::make_unique<decoder_of<D>>(D(from, std::move(config)));
+        auto made = std::make_unique<decoder_of<D>>(D(from, std::move(config)));
+        from.check_all_used("rope_freqs.weight"); // which read_config has read
+        return made;
     };
     if (name == "llama") return make(std::type_identity<llama<>>{});
     if (name == "qwen2") return make(std::type_identity<qwen2<>>{});

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tern/format/formats.hpp>
 #include <tern/model/config.hpp>
@@ -47,6 +48,19 @@ public:
         return make(name, {rows, cols, experts});
     }
 
+    /// Throws unsupported_error for a stored tensor that nobody asked for: a decoder that leaves one out would compute
+    /// something else than the model. `except` names one that was read by other means.
+    void check_all_used(std::string_view except = {}) const {
+        for (const auto& stored : file_.tensors()) {
+            bool known = stored.name == except;
+            for (const std::string& name : used_) known = known || name == stored.name;
+            if (!known)
+                throw unsupported_error(
+                    "is not used by the decoder for this architecture, whose results would be wrong",
+                    {.path = file_.path(), .tensor = stored.name});
+        }
+    }
+
 private:
     Weight make(const std::string& name, const tensor_shape& shape) {
         const auto& stored = file_.at(name);
@@ -57,6 +71,7 @@ private:
         if (format == Weight::formats_type::size)
             throw unsupported_error(
                 "is stored as " + std::string(stored.format) + ", which this decoder's weights do not list", where);
+        used_.push_back(name);
         const std::byte* memory = nullptr;
         if constexpr (Weight::tiers_type::template contains<mapped>) memory = file_.mapped(stored).data();
         const std::uint64_t size = stored.bytes / shape.experts;
@@ -90,6 +105,7 @@ private:
 
     const File& file_;
     residency_store& store_;
+    std::vector<std::string> used_;
 };
 
 } // namespace tern

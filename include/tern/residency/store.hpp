@@ -41,8 +41,7 @@ struct residency_counters {
 /// `place` puts a copy somewhere to stay; `borrow` where none is readable makes one that goes away with its last lease.
 /// Devices, arenas and backings must outlive the store, and the store its leases. Calls are safe from several threads;
 /// coroutines go on in `home`.
-template <class = void>
-class basic_residency_store final : public lender {
+template <class = void> class basic_residency_store final : public lender {
 public:
     explicit basic_residency_store(run_loop& home, arena& staging) : home_(home), staging_(staging) {}
 

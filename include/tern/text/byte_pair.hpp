@@ -66,8 +66,10 @@ inline std::string bytes_of_characters(std::string_view token) {
         if (step.kind == utf8_kind::valid && step.size == 2) {
             c = ((lead & 0x1Fu) << 6) | (static_cast<unsigned char>(token[at + 1]) & 0x3Fu);
         }
-        if (c < bytes.size() && bytes[c] >= 0) out += static_cast<char>(bytes[c]);
-        else out += token.substr(at, step.size);
+        if (c < bytes.size() && bytes[c] >= 0)
+            out += static_cast<char>(bytes[c]);
+        else
+            out += token.substr(at, step.size);
         at += step.size;
     }
     return out;
@@ -100,16 +102,20 @@ public:
             if (type != token_type::control && type != token_type::unknown && type != token_type::byte) index_.add(id);
         }
         for (std::size_t i = 0; i < v.merges.size(); ++i) add_merge(v.merges[i], i);
-        if (rules_->plain) bytes_ = detail::byte_tokens(v);
-        else find_byte_characters();
+        if (rules_->plain)
+            bytes_ = detail::byte_tokens(v);
+        else
+            find_byte_characters();
     }
 
     void encode(std::string_view text, bool, std::vector<token_id>& out) const override {
         if (text.empty()) return;
         detail::check_text_size(text);
         session run(*this);
-        if (rules_->plain) split(detail::replaced(text, " ", detail::space_mark), 0, run, out);
-        else split(text, 0, run, out);
+        if (rules_->plain)
+            split(detail::replaced(text, " ", detail::space_mark), 0, run, out);
+        else
+            split(text, 0, run, out);
     }
 
     std::string piece(token_id id) const override {
@@ -178,8 +184,10 @@ private:
         }
         const bool thirds = rules_->steps[step].cut == cut_rule::thirds;
         patterns_[step].split(text, run.matches[step], [&](std::string_view part, bool matched) {
-            if (matched && thirds) split_thirds(part, step + 1, run, out);
-            else split(part, step + 1, run, out);
+            if (matched && thirds)
+                split_thirds(part, step + 1, run, out);
+            else
+                split(part, step + 1, run, out);
         });
     }
 
@@ -219,8 +227,10 @@ private:
         merge(run);
         for (const detail::symbol& s : run.chain.symbols) {
             if (s.size == 0) continue;
-            if (s.token != no_token) out.push_back(s.token);
-            else append_unknown(out);
+            if (s.token != no_token)
+                out.push_back(s.token);
+            else
+                append_unknown(out);
         }
     }
 
@@ -241,8 +251,10 @@ private:
             }
             for (const char c : piece.substr(s.begin, s.size)) {
                 const token_id byte = bytes_[static_cast<unsigned char>(c)];
-                if (byte != no_token) out.push_back(byte);
-                else append_unknown(out);
+                if (byte != no_token)
+                    out.push_back(byte);
+                else
+                    append_unknown(out);
             }
         }
     }

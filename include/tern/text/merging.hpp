@@ -33,16 +33,14 @@ inline void check_text_size(std::string_view text) {
 }
 
 /// A pair that may merge: a smaller key goes first, then the one further left.
-template <class Key>
-struct candidate {
+template <class Key> struct candidate {
     Key key{};
     token_id result = no_token;
 };
 
 /// Merges symbols until no pair is left. `find(left, right)` gives the candidate of two neighbours; its result is
 /// no_token where they do not merge.
-template <class Key>
-class merger {
+template <class Key> class merger {
 public:
     std::vector<symbol> symbols{};
 
@@ -53,8 +51,7 @@ public:
                            index > 0 ? index - 1 : symbol::none, symbol::none});
     }
 
-    template <class Find>
-    void run(Find&& find) {
+    template <class Find> void run(Find&& find) {
         const auto offer = [&](std::uint32_t left, std::uint32_t right) {
             if (left == symbol::none || right == symbol::none) return;
             const candidate<Key> found = find(symbols[left], symbols[right]);

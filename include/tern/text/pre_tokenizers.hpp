@@ -61,10 +61,10 @@ inline constexpr std::string_view youtu_words =
 // The script Han, spelt out since versions of PCRE2 differ on \p{Han}; and the classes of upper and lower letters,
 // which share marks and letters without case, without Han: PCRE2 cannot subtract, so they are written as what they
 // leave out.
-#define TERN_HAN                                                                                       \
-    R"(\x{2e80}-\x{2e99}\x{2e9b}-\x{2ef3}\x{2f00}-\x{2fd5}\x{3005}\x{3007}\x{3021}-\x{3029})"          \
-    R"(\x{3038}-\x{303b}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{fa6d}\x{fa70}-\x{fad9})"        \
-    R"(\x{16fe2}\x{16fe3}\x{16ff0}\x{16ff1}\x{20000}-\x{2a6df}\x{2a700}-\x{2ebe0})"                   \
+#define TERN_HAN                                                                                                       \
+    R"(\x{2e80}-\x{2e99}\x{2e9b}-\x{2ef3}\x{2f00}-\x{2fd5}\x{3005}\x{3007}\x{3021}-\x{3029})"                          \
+    R"(\x{3038}-\x{303b}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{fa6d}\x{fa70}-\x{fad9})"                         \
+    R"(\x{16fe2}\x{16fe3}\x{16ff0}\x{16ff1}\x{20000}-\x{2a6df}\x{2a700}-\x{2ebe0})"                                    \
     R"(\x{2f800}-\x{2fa1d}\x{30000}-\x{323af})"
 #define TERN_UPPER R"([^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C})" TERN_HAN "]"
 #define TERN_LOWER R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C})" TERN_HAN "]"
@@ -136,8 +136,7 @@ inline constexpr pre_tokenizer pre_tokenizers[] = {
     {"gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum "
      "modern-bert exaone4 mpt olmo jais trillion granite-docling",
      {{{gpt2_words}}}},
-    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
-     {{{llama3_words}}}, true, true},
+    {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", {{{llama3_words}}}, true, true},
     {"dbrx smaug-bpe glm4 chatglm-bpe", {{{llama3_words}}}},
     {"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2", {{{qwen2_words}}}},
     {"qwen35", {{{qwen35_words}}}},
@@ -172,7 +171,8 @@ inline constexpr pre_tokenizer pre_tokenizers[] = {
        {digit},
        {R"([\p{P}!-/:-@\[-`{-~])"},
        {gpt2_words}}},
-     false, true},
+     false,
+     true},
     {"jais-2", {{{jais2_words}}}},
     {"bailingmoe bailingmoe2 llada-moe", {{{bailing_words}}}},
     {"seed-coder", {{{seed_words}}}},

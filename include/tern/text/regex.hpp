@@ -52,9 +52,12 @@ inline std::string exact_spaces(std::string_view pattern) {
         const char c = pattern[i];
         if (c == '\\' && i + 1 < pattern.size()) {
             const char escaped = pattern[++i];
-            if (escaped == 's') result += in_class ? std::string(spaces) : "[" + std::string(spaces) + "]";
-            else if (escaped == 'S' && !in_class) result += "[^" + std::string(spaces) + "]";
-            else (result += c) += escaped;
+            if (escaped == 's')
+                result += in_class ? std::string(spaces) : "[" + std::string(spaces) + "]";
+            else if (escaped == 'S' && !in_class)
+                result += "[^" + std::string(spaces) + "]";
+            else
+                (result += c) += escaped;
             continue;
         }
         result += c;
@@ -116,15 +119,13 @@ public:
     /// order, so that the parts joined are the text. Empty matches do not count. The text may hold any bytes: a run of
     /// bytes that are no UTF-8 is a part of its own, not matched, and matches do not look across it. Throws
     /// budget_error for a match that exceeds the limits.
-    template <class Take>
-    void split(std::string_view text, Take&& take) const {
+    template <class Take> void split(std::string_view text, Take&& take) const {
         scratch memory(*this);
         split(text, memory, take);
     }
 
     /// The same, with memory made from this pattern.
-    template <class Take>
-    void split(std::string_view text, scratch& memory, Take&& take) const {
+    template <class Take> void split(std::string_view text, scratch& memory, Take&& take) const {
         for (std::size_t begin = 0; begin < text.size();) {
             const bool valid = next_utf8(text.substr(begin)).kind == utf8_kind::valid;
             std::size_t end = begin;
@@ -134,8 +135,10 @@ public:
                 end += step.size;
             }
             const std::string_view run = text.substr(begin, end - begin);
-            if (valid) split_valid(run, memory.match_.get(), take);
-            else take(run, false);
+            if (valid)
+                split_valid(run, memory.match_.get(), take);
+            else
+                take(run, false);
             begin = end;
         }
     }
@@ -153,13 +156,11 @@ private:
         return reinterpret_cast<const char*>(text);
     }
 
-    template <class Take>
-    void split_valid(std::string_view text, pcre2_match_data_8* match, Take& take) const {
+    template <class Take> void split_valid(std::string_view text, pcre2_match_data_8* match, Take& take) const {
         std::size_t done = 0;
         while (done < text.size()) {
-            const int found =
-                pcre2_match_8(code_.get(), reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), done,
-                              PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, context_.get());
+            const int found = pcre2_match_8(code_.get(), reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), done,
+                                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, context_.get());
             if (found == PCRE2_ERROR_NOMATCH) break;
             if (found < 0) {
                 throw budget_error("the pattern \"" + pattern_ + "\" gave up on a text of " +

@@ -50,12 +50,12 @@ struct special_tokens {
 ///     v.tokens = {"<unk>", "\u2581a", "b"};
 ///     v.scores = {0, -1, -2};
 struct vocabulary {
-    std::string model{};                    ///< the family: "llama", "gpt2", "gemma4"
-    std::string pre{};                      ///< the pre-tokenizer: "gpt-2", "llama-bpe"; empty: the file names none
-    std::vector<std::string> tokens{};      ///< one text a token
-    std::vector<float> scores{};            ///< one a token, or none
-    std::vector<std::int32_t> types{};      ///< token_type, one a token, or none
-    std::vector<std::string> merges{};      ///< "left right", best first
+    std::string model{};               ///< the family: "llama", "gpt2", "gemma4"
+    std::string pre{};                 ///< the pre-tokenizer: "gpt-2", "llama-bpe"; empty: the file names none
+    std::vector<std::string> tokens{}; ///< one text a token
+    std::vector<float> scores{};       ///< one a token, or none
+    std::vector<std::int32_t> types{}; ///< token_type, one a token, or none
+    std::vector<std::string> merges{}; ///< "left right", best first
     special_tokens special{};
     std::optional<bool> add_bos{};
     std::optional<bool> add_eos{};

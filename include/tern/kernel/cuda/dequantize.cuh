@@ -39,12 +39,12 @@ __global__ void dequantize_tiled(const typename F::block* blocks, std::uint64_t 
     const unsigned here = left < Tile ? static_cast<unsigned>(left) : Tile;
     if (threadIdx.x < here) F::decode(blocks[first + threadIdx.x], tile + threadIdx.x * stride);
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < here * size; i += Tile) out[first * size + i] = tile[i / size * stride + i % size];
+    for (unsigned i = threadIdx.x; i < here * size; i += Tile)
+        out[first * size + i] = tile[i / size * stride + i % size];
 }
 
 /// One thread decodes one block straight into the result: for blocks too large to gather.
-template <format F>
-__global__ void dequantize_plain(const typename F::block* blocks, std::uint64_t count, float* out) {
+template <format F> __global__ void dequantize_plain(const typename F::block* blocks, std::uint64_t count, float* out) {
     const std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < count) F::decode(blocks[i], out + i * F::block_size);
 }
