@@ -23,11 +23,20 @@ struct error_context {
 
 namespace detail {
 
+/// Fit for one line of a terminal: messages quote names and values from files, which may hold anything.
+inline std::string legible(std::string_view text) {
+    constexpr std::size_t most = 1000;
+    std::string line(text.size() <= most ? text : text.substr(0, most));
+    for (char& c : line)
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    return text.size() <= most ? line : line + "...";
+}
+
 inline std::string describe(std::string_view what, const error_context& where) {
     std::string text;
-    if (!where.path.empty()) text += where.path + ": ";
-    if (!where.tensor.empty()) text += "tensor \"" + where.tensor + "\": ";
-    text += what;
+    if (!where.path.empty()) text += legible(where.path) + ": ";
+    if (!where.tensor.empty()) text += "tensor \"" + legible(where.tensor) + "\": ";
+    text += legible(what);
     if (where.needed) text += " (needed " + std::to_string(*where.needed) + " bytes";
     if (where.needed && where.available) text += ", available " + std::to_string(*where.available) + " bytes";
     if (where.needed) text += ")";
@@ -36,7 +45,8 @@ inline std::string describe(std::string_view what, const error_context& where) {
 
 } // namespace detail
 
-/// Base of all errors that tern throws. `what()` is one sentence that names path, tensor, needed and available bytes.
+/// Base of all errors that tern throws. `what()` is one sentence that names path, tensor, needed and available bytes;
+/// control characters in it are shown as '?', and what is very long is cut.
 ///
 ///     try { ... } catch (const tern::error& e) { std::cerr << e.what() << '\n'; }
 class error : public std::runtime_error {
