@@ -7,7 +7,19 @@
 #include <thread>
 #include <vector>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <tern/device/worker_team.hpp>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TERN_TEST_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TERN_TEST_SANITIZED
+#endif
+#endif
 
 TEST_CASE("device/worker_team: every item is given out exactly once") {
     for (const std::size_t workers : {1u, 2u, 3u, 8u}) {
@@ -118,3 +130,24 @@ TEST_CASE("device/worker_team: its size is checked, and unused teams end") {
     CHECK_THROWS_AS(tern::worker_team{5000}, tern::config_error);
     for (int i = 0; i < 20; ++i) tern::worker_team unused{4};
 }
+
+#if !defined(TERN_TEST_SANITIZED) // their runtimes end the process where a thread cannot start
+TEST_CASE("device/worker_team: threads that the system does not give are an error that says so") {
+    const pid_t child = ::fork();
+    if (child == 0) { // with an address space in which 4095 stacks have no room
+        const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+        ::setrlimit(RLIMIT_AS, &limit);
+        int code = 1;
+        try {
+            tern::worker_team team{4096};
+        } catch (const tern::budget_error& e) {
+            code = std::string(e.what()).find(" of 4096 workers: ask for fewer threads") == std::string::npos ? 2 : 0;
+        } catch (...) { code = 3; }
+        ::_exit(code);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+#endif

@@ -7,6 +7,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -24,12 +26,18 @@ namespace tern {
 ///     team.run(rows, 16, [&](std::size_t begin, std::size_t end) { ... });
 template <class = void> class basic_worker_team {
 public:
-    /// `workers` counts the caller too: 1 starts no thread.
+    /// `workers` counts the caller too: 1 starts no thread. Throws config_error for 0 or more than 4096, budget_error
+    /// where the system grants fewer threads.
     explicit basic_worker_team(std::size_t workers) {
         if (workers == 0 || workers > 4096) throw config_error("a team has 1 to 4096 workers");
         threads_.reserve(workers - 1);
         try {
             for (std::size_t i = 1; i < workers; ++i) threads_.emplace_back([this] { serve(); });
+        } catch (const std::system_error&) {
+            const std::string had = std::to_string(threads_.size() + 1);
+            stop();
+            throw budget_error("the system gave " + had + " of " + std::to_string(workers) +
+                               " workers: ask for fewer threads");
         } catch (...) {
             stop();
             throw;
