@@ -1,13 +1,18 @@
 // generate: opens a model file, says where its weights go, and writes text.
 //
 //     generate MODEL.gguf --prompt "Once upon a time" --vram 8MiB --tokens 100
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
-#include <span>
+#include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -60,18 +65,99 @@ output
   --help                 this text
 )";
 
-volatile std::sig_atomic_t interrupted = 0;
+/// Turns the first SIGINT into a request to stop; a second one ends the program as usual. A handler may do next to
+/// nothing, so it writes a byte into a pipe, and a thread that reads it asks to stop.
+class interrupts {
+public:
+    interrupts() {
+        if (::pipe(ends) != 0) throw tern::error("cannot watch for SIGINT: too many files are open");
+        watcher_ = std::thread([this] {
+            for (char byte = 0; byte != 'q';) {
+                const ssize_t got = ::read(ends[0], &byte, 1);
+                if (got == 1 && byte == 'i') stop_.request_stop();
+                if (got != 1 && errno != EINTR) return;
+            }
+        });
+        struct sigaction action {};
+        action.sa_handler = [](int) {
+            const int before = errno;
+            if (::write(ends[1], "i", 1) != 1) ::_exit(130);
+            errno = before;
+        };
+        action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+        ::sigaction(SIGINT, &action, nullptr);
+    }
+    interrupts(const interrupts&) = delete;
+    interrupts& operator=(const interrupts&) = delete;
+    ~interrupts() {
+        std::signal(SIGINT, SIG_DFL);
+        while (::write(ends[1], "q", 1) != 1 && errno == EINTR) {}
+        watcher_.join();
+        ::close(ends[0]);
+        ::close(ends[1]);
+    }
+
+    std::stop_token token() const { return stop_.get_token(); }
+    bool happened() const { return stop_.stop_requested(); }
+
+private:
+    static inline int ends[2] = {-1, -1};
+    std::stop_source stop_{};
+    std::thread watcher_{};
+};
+
+/// What the options ask for, checked before anything is loaded.
+struct request {
+    std::string path;
+    std::string prompt;
+    std::size_t tokens;
+    std::optional<std::size_t> context;
+    tern::sampler choose;
+    tern::runtime_options memory;
+    bool load, json, explain, special;
+
+    explicit request(const options& args)
+        : path(args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0]),
+          prompt(args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created")),
+          tokens(args.whole("tokens", 64)), choose(sampling_of(args)), load(args.on("load")), json(args.on("json")),
+          explain(args.on("explain")), special(args.on("special")) {
+        if (args.plain().size() > 2)
+            throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
+        if (args.has("context")) context = args.whole("context", 0);
+        memory = {.threads = args.whole("threads", 0),
+                  .ram = args.size("ram", tern::unlimited),
+                  .vram = args.size("vram", {}),
+                  .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
+                                                : tern::bytes_per_second{},
+                  .latency = {double(args.whole("latency-us", 0)) * 1e-6}};
+    }
+
+private:
+    static tern::sampling sampling_of(const options& args) {
+        constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max(); // more than any vocabulary holds
+        return {.temperature = args.real("temperature", 0),
+                .top_k = static_cast<std::int32_t>(std::min(args.whole("top-k", 0), most)),
+                .top_p = args.real("top-p", 1),
+                .min_p = args.real("min-p", 0),
+                .repetition_penalty = args.real("repetition-penalty", 1),
+                .seed = args.whole("seed", 0)};
+    }
+};
 
 /// Shows how much has arrived, on a terminal.
 struct progress final : tern::arrival_listener {
     tern::bytes total{};
     tern::bytes seen{};
     bool shown = ::isatty(STDERR_FILENO) != 0;
+    bool open_line = false;
 
     void arrived(tern::bytes n) override {
         seen += n;
         if (shown) std::fprintf(stderr, "\rloading %s of %s", to_string(seen).c_str(), to_string(total).c_str());
-        if (shown && seen == total) std::fprintf(stderr, "\n");
+        open_line = shown;
+    }
+    ~progress() {
+        if (open_line) std::fprintf(stderr, "\n");
     }
 };
 
@@ -82,7 +168,9 @@ struct figures {
     double decode_seconds = 0;
 
     double prefill_rate() const { return prefill_seconds > 0 ? double(prompt_tokens) / prefill_seconds : 0; }
-    double decode_rate() const { return decode_seconds > 0 ? double(new_tokens - 1) / decode_seconds : 0; }
+    double decode_rate() const {
+        return decode_seconds > 0 && new_tokens > 1 ? double(new_tokens - 1) / decode_seconds : 0;
+    }
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -93,36 +181,42 @@ struct result {
     figures timing;
 };
 
+/// Ends the line of text, also where an error cuts it short.
+struct line {
+    bool open = false;
+    ~line() {
+        if (open) std::cout << "\n" << std::flush;
+    }
+};
+
 /// Prefill and decode, with text going out as soon as its characters are whole.
 result write_text(tern::runtime& run, const tern::decoder& model, const tern::tokenizer& words,
-                  std::vector<std::int32_t> history, const options& args, bool quiet) {
-    const std::size_t limit = args.whole("tokens", 64);
-    const std::size_t context = args.whole("context", history.size() + limit);
-    tern::paged_cache cache(run.ram(), model.config().cache_for(context));
+                  std::vector<std::int32_t> history, request& wanted) {
+    const std::size_t most = std::numeric_limits<std::size_t>::max() - history.size();
+    tern::paged_cache cache(
+        run.ram(), model.config().cache_for(wanted.context.value_or(history.size() + std::min(wanted.tokens, most))));
     tern::any_cache any(cache);
-    tern::sampler choose({.temperature = args.real("temperature", 0),
-                          .top_k = static_cast<std::int32_t>(args.whole("top-k", 0)),
-                          .top_p = args.real("top-p", 1),
-                          .min_p = args.real("min-p", 0),
-                          .repetition_penalty = args.real("repetition-penalty", 1),
-                          .seed = args.whole("seed", 0)});
     result out;
     out.timing.prompt_tokens = history.size();
     tern::text_stream stream(words);
     const double begin = now();
-    double first = 0;
+    double first = begin;
     const auto show = [&](std::string_view piece) {
         out.text += piece;
-        if (!quiet) std::cout << piece << std::flush;
+        if (!wanted.json) std::cout << piece << std::flush;
     };
     auto on_token = [&](std::int32_t token) {
         if (out.tokens.empty()) first = now();
         out.tokens.push_back(token);
-        if (words.is_end(token) || interrupted != 0) return false;
+        if (words.is_end(token)) return false;
         show(stream.push(token));
-        return true;
+        return wanted.json || bool(std::cout);
     };
-    if (limit > 0) run.loop().run(tern::generate(run.ctx(), model, any, history, choose, {.tokens = limit}, on_token));
+    try {
+        if (wanted.tokens > 0)
+            run.loop().run(
+                tern::generate(run.ctx(), model, any, history, wanted.choose, {.tokens = wanted.tokens}, on_token));
+    } catch (const tern::stopped_error&) {} // what there is goes out
     show(stream.finish());
     out.timing.new_tokens = out.tokens.size();
     out.timing.prefill_seconds = first - begin;
@@ -165,40 +259,40 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
 }
 
 int run_program(const options& args) {
-    const std::string path = args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0];
-    const std::string prompt =
-        args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created");
+    request wanted(args);
+    const std::string& path = wanted.path;
     const tern::checkpoint file =
         path.ends_with(".bin") ? tern::open_llama2c(path, args.text("tokenizer", "")) : tern::open_checkpoint(path);
     const tern::tokenizer words = tern::make_tokenizer(tern::read_vocabulary(file));
-    std::vector<std::int32_t> history = words.encode(prompt, {.parse_special = args.on("special")});
+    std::vector<std::int32_t> history = words.encode(wanted.prompt, {.parse_special = wanted.special});
 
-    tern::runtime run({.threads = args.whole("threads", 0),
-                       .ram = args.size("ram", tern::unlimited),
-                       .vram = args.size("vram", {}),
-                       .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
-                                                     : tern::bytes_per_second{},
-                       .latency = {double(args.whole("latency-us", 0)) * 1e-6}});
+    tern::runtime run(wanted.memory);
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
     const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch);
-    const tern::tier_info rest = args.on("load") ? tern::tier_of<tern::pageable> : tern::tier_of<tern::mapped>;
+    const tern::tier_info rest = wanted.load ? tern::tier_of<tern::pageable> : tern::tier_of<tern::mapped>;
     const tern::placement plan = tern::first_fit{.rest = rest}.place(graph, run.machine());
-    if (args.on("explain")) std::cerr << tern::explain(plan, graph, run.machine());
+    if (wanted.explain) std::cerr << tern::explain(plan, graph, run.machine());
 
-    progress shown;
-    shown.total = tern::bytes_to_load(plan, graph);
-    run.load(plan, graph, {}, &shown);
+    const interrupts interrupt;
+    run.ctx().stop_with(interrupt.token());
+    try {
+        progress shown;
+        shown.total = tern::bytes_to_load(plan, graph);
+        run.load(plan, graph, interrupt.token(), &shown);
+    } catch (const tern::stopped_error&) { return 130; }
 
-    const bool json = args.on("json");
-    if (!json) std::cout << prompt << std::flush;
-    const result r = write_text(run, *model, words, std::move(history), args, json);
-    if (json) {
-        print_json(r, plan, graph, run);
-    } else {
-        std::cout << "\n" << std::flush;
-        print_figures(r, plan, graph, run);
+    result written;
+    {
+        line text{.open = !wanted.json};
+        if (!wanted.json) std::cout << wanted.prompt << std::flush;
+        written = write_text(run, *model, words, std::move(history), wanted);
     }
-    return interrupted != 0 ? 130 : 0;
+    if (wanted.json)
+        print_json(written, plan, graph, run);
+    else
+        print_figures(written, plan, graph, run);
+    if (!std::cout.flush()) throw tern::io_error("cannot write to the standard output");
+    return interrupt.happened() ? 130 : 0;
 }
 
 } // namespace
@@ -213,7 +307,6 @@ int main(int argc, char** argv) {
             std::cout << help;
             return 0;
         }
-        std::signal(SIGINT, [](int) { interrupted = 1; });
         return run_program(args);
     } catch (const std::exception& e) {
         std::cerr << "generate: " << e.what() << "\n";
