@@ -66,7 +66,7 @@ public:
 
     /// Completes when no task runs; rethrows the first error, once. The scope may be used again after it. One join at
     /// a time: a second one that overlaps throws tern::error.
-    template <class = void> task<void> join() {
+    template <class Void = void> task<Void> join() {
         co_await joining{*this};
         std::exception_ptr error;
         {

@@ -16,6 +16,7 @@ struct bytes {
     std::uint64_t count = 0;
 
     friend constexpr auto operator<=>(const bytes&, const bytes&) = default;
+    friend constexpr bool operator==(const bytes&, const bytes&) = default;
     friend constexpr bytes operator+(bytes a, bytes b) { return {checked_add(a.count, b.count, "a number of bytes")}; }
     friend constexpr bytes operator*(bytes a, std::uint64_t n) {
         return {checked_mul(a.count, n, "a number of bytes")};
@@ -34,6 +35,7 @@ struct seconds {
     double count = 0;
 
     friend constexpr auto operator<=>(const seconds&, const seconds&) = default;
+    friend constexpr bool operator==(const seconds&, const seconds&) = default;
     friend constexpr seconds operator+(seconds a, seconds b) { return {a.count + b.count}; }
     friend constexpr seconds operator-(seconds a, seconds b) { return {a.count - b.count}; }
     friend constexpr seconds operator*(seconds a, double n) { return {a.count * n}; }
@@ -46,6 +48,7 @@ struct bytes_per_second {
     double count = std::numeric_limits<double>::infinity();
 
     friend constexpr auto operator<=>(const bytes_per_second&, const bytes_per_second&) = default;
+    friend constexpr bool operator==(const bytes_per_second&, const bytes_per_second&) = default;
 };
 
 /// The time that `n` bytes take at a bandwidth; 0 at an infinite one.

@@ -78,7 +78,7 @@ public:
 
     /// An operand that `on` reads: `x` itself where it lies there, else a copy that came over the links. `x` must
     /// outlive the result.
-    template <class = void> task<operand> reach(const activation& x, device& on) {
+    template <class Operand = operand> task<Operand> reach(const activation& x, device& on) {
         device* const from = x.on();
         if (from == nullptr) throw shape_error("an activation without data was used; pass one that was computed");
         if (on.reads(from->memory().where())) co_return operand(x);
@@ -95,7 +95,7 @@ public:
     }
 
     /// The activation itself moved to a device that reads it; nothing happens where it lies there.
-    template <class = void> task<activation> bring(activation x, device& on) {
+    template <class Activation = activation> task<Activation> bring(activation x, device& on) {
         if (x.on() != nullptr && on.reads(x.on()->memory().where())) co_return x;
         operand moved = co_await reach(x, on);
         co_return std::move(moved).keep();

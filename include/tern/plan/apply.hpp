@@ -36,8 +36,8 @@ inline bytes bytes_to_load(const placement& p, const graph& g) {
 /// chunk. `devices`, the graph, the placement and the listener must live until it completes.
 ///
 ///     loop.run(tern::apply(plan, graph, store, devices, stop, &progress));
-template <class = void>
-task<void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
+template <class Void = void>
+task<Void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
                  std::stop_token stop = {}, arrival_listener* listener = nullptr) {
     for (std::size_t i = 0; i < g.tensors.size(); ++i)
         for (std::size_t e = 0; e < g.tensors[i].shape.experts; ++e)

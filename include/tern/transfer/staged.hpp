@@ -26,7 +26,7 @@ template <bytes Chunk, std::size_t Depth> struct staged {
 
     static constexpr std::string_view name = "staged";
 
-    static task<void> move(transfer_request request) {
+    template <class Void = void> static task<Void> move(transfer_request request) {
         if (request.to_host()) {
             read_in_chunks(request);
             co_return;
@@ -88,7 +88,8 @@ private:
         }
     }
 
-    static task<void> copy_chunk(transfer_request request, std::uint64_t chunk, const std::byte* stage,
+    template <class Void = void>
+    static task<Void> copy_chunk(transfer_request request, std::uint64_t chunk, const std::byte* stage,
                                  std::size_t size, async_event& done, first_error& failure) {
         try {
             co_await copy(*request.on, *request.home, direction::to_device, request.to + chunk * Chunk.count, stage,
