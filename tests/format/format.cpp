@@ -36,8 +36,8 @@ struct block_size_fraction : halves {
     static constexpr double block_size = 16;
 };
 struct no_block {
-    static constexpr std::string_view name = "x";
-    static constexpr std::size_t block_size = 16;
+    [[maybe_unused]] static constexpr std::string_view name = "x";
+    [[maybe_unused]] static constexpr std::size_t block_size = 16;
 };
 struct aligned_block : halves {
     struct block {

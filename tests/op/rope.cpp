@@ -1,3 +1,4 @@
+#include <tern/kernel/rope_scaling.hpp>
 #include <tern/op/rope.hpp>
 
 #include <cmath>
