@@ -261,10 +261,16 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
 int run_program(const options& args) {
     request wanted(args);
     const std::string& path = wanted.path;
+    if (path.ends_with(".bin") && !args.has("tokenizer"))
+        throw tern::config_error("a llama2.c model keeps its tokenizer in a file of its own: give --tokenizer",
+                                 {.path = path});
     const tern::checkpoint file =
         path.ends_with(".bin") ? tern::open_llama2c(path, args.text("tokenizer", "")) : tern::open_checkpoint(path);
     const tern::tokenizer words = tern::make_tokenizer(tern::read_vocabulary(file));
     std::vector<std::int32_t> history = words.encode(wanted.prompt, {.parse_special = wanted.special});
+    if (wanted.context && *wanted.context < history.size())
+        throw tern::config_error("the prompt has " + std::to_string(history.size()) + " tokens, more than --context " +
+                                 std::to_string(*wanted.context));
 
     tern::runtime run(wanted.memory);
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
