@@ -32,7 +32,7 @@ template <std::size_t Depth> void exact_bytes() {
             counting_source source(n, longest);
             tern::region_arena staging{{}, tern::bytes{Depth * c}};
             progress seen;
-            const auto move = &tern::staged<chunk, Depth>::move;
+            const tern::move_function move = &tern::staged<chunk, Depth>::move;
             const bool to_device = moved(move, source, gpu, staging, home, &seen) == source.data;
             CHECK(to_device);
             CHECK(seen.total == n);
