@@ -36,6 +36,7 @@ struct empty_name {
 };
 
 static_assert(tern::tier<tern::vram> && tern::tier<tern::pageable> && tern::tier<tern::mapped> && tern::tier<remote>);
+static_assert(tern::tier<tern::pinned> && tern::tier<tern::direct>);
 static_assert(!tern::tier<nameless>);
 static_assert(!tern::tier<unreachable>);
 static_assert(!tern::tier<reached_by_number>);
@@ -59,9 +60,21 @@ TEST_CASE("memory/tier: the run-time twin says what the type says") {
     CHECK(tern::tier_of<tern::vram>.reached_by == tern::reach::device);
     CHECK(tern::tier_of<tern::pageable>.reached_by == tern::reach::host);
     CHECK(tern::tier_of<tern::mapped>.reached_by == tern::reach::host);
+    CHECK(tern::tier_of<tern::pinned>.name == "pinned");
+    CHECK(tern::tier_of<tern::pinned>.reached_by == tern::reach::host);
+    CHECK(tern::tier_of<tern::direct>.name == "direct");
+    CHECK(tern::tier_of<tern::direct>.reached_by == tern::reach::host);
     CHECK(tern::tier_of<remote>.name == "remote");
     CHECK(tern::tier_of<remote> == tern::tier_info{"remote", tern::reach::host});
     CHECK_FALSE(tern::tier_of<remote> == tern::tier_of<tern::mapped>);
+}
+
+TEST_CASE("memory/tier: no two of the library's tiers are the same one") {
+    using all = tern::tiers<tern::vram, tern::pinned, tern::pageable, tern::mapped, tern::direct>;
+    static_assert(all::size == 5);
+    CHECK(all::names() == "vram, pinned, pageable, mapped, direct");
+    for (std::size_t i = 0; i < all::size; ++i)
+        for (std::size_t k = 0; k < all::size; ++k) CHECK((all::list[i] == all::list[k]) == (i == k));
 }
 
 TEST_CASE("memory/tier: a list keeps its order and knows its entries") {

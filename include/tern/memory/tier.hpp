@@ -44,9 +44,21 @@ struct pageable {
     static constexpr reach reached_by = reach::host;
 };
 
+/// Page-locked RAM: it never leaves for the swap, and a device copies from it without a stop on the way.
+struct pinned {
+    static constexpr std::string_view name = "pinned";
+    static constexpr reach reached_by = reach::host;
+};
+
 /// A file mapped into the address space. The kernel brings pages in as they are read and drops them under pressure.
 struct mapped {
     static constexpr std::string_view name = "mapped";
+    static constexpr reach reached_by = reach::host;
+};
+
+/// Bytes on a disk, read by direct I/O (past the kernel's page cache) for each use. Nothing computes on them in place.
+struct direct {
+    static constexpr std::string_view name = "direct";
     static constexpr reach reached_by = reach::host;
 };
 
