@@ -1,7 +1,8 @@
 # The targets that depend on what a machine has. The repository and the installed package both run this file, so that a
 # package made on one machine serves another.
-#   tern::text  tern::tern and, where found, PCRE2 for tern/text/byte_pair.hpp
-#   tern::cuda  tern::tern and the CUDA toolkit; exists only where a toolkit of version 12 or newer is found
+#   tern::text    tern::tern and, where found, PCRE2 for tern/text/byte_pair.hpp
+#   tern::direct  tern::tern and, where found, liburing for tern/memory/uring_reader.hpp, with TERN_LIBURING=1 defined
+#   tern::cuda    tern::tern and the CUDA toolkit; exists only where a toolkit of version 12 or newer is found
 
 function(tern_add_optional name)
     get_target_property(installed tern::tern IMPORTED)
@@ -24,6 +25,19 @@ if(NOT TARGET tern::text)
     if(TERN_PCRE2_INCLUDE_DIR AND TERN_PCRE2_LIBRARY)
         target_include_directories(${target} SYSTEM INTERFACE ${TERN_PCRE2_INCLUDE_DIR})
         target_link_libraries(${target} INTERFACE ${TERN_PCRE2_LIBRARY})
+    endif()
+endif()
+
+if(NOT TARGET tern::direct)
+    find_path(TERN_LIBURING_INCLUDE_DIR liburing.h)
+    find_library(TERN_LIBURING_LIBRARY uring)
+    mark_as_advanced(TERN_LIBURING_INCLUDE_DIR TERN_LIBURING_LIBRARY)
+    tern_add_optional(direct)
+    target_link_libraries(${target} INTERFACE tern::tern)
+    if(TERN_LIBURING_INCLUDE_DIR AND TERN_LIBURING_LIBRARY)
+        target_include_directories(${target} SYSTEM INTERFACE ${TERN_LIBURING_INCLUDE_DIR})
+        target_compile_definitions(${target} INTERFACE TERN_LIBURING=1)
+        target_link_libraries(${target} INTERFACE ${TERN_LIBURING_LIBRARY})
     endif()
 endif()
 
