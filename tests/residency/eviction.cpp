@@ -197,8 +197,8 @@ TEST_CASE("residency/eviction: frequency comes near to the best set in hindsight
     const std::size_t capacity = trace.slices / 4, all = trace.accesses.size();
     const auto least = static_cast<double>(tern::test::hits_of_lru_list(trace, capacity));
     const auto most = static_cast<double>(tern::test::hits_of_belady(trace, capacity));
-    const auto share = [&](const tern::eviction_policy& policy, const std::string& what) {
-        const auto hits = static_cast<double>(hits_of(policy, trace, capacity));
+    const auto share = [&](const tern::eviction_policy& policy, const std::string& what, std::size_t tokens_ahead = 0) {
+        const auto hits = static_cast<double>(hits_of(policy, trace, capacity, 16 * tokens_ahead));
         const double reached = (hits - least) / (most - least);
         MESSAGE(what, ": hits ", hits / static_cast<double>(all), ", of Belady's saving over lru ", reached);
         return reached;
@@ -211,6 +211,8 @@ TEST_CASE("residency/eviction: frequency comes near to the best set in hindsight
     const double aged = share(tern::frequency{half_life(trace)}, "frequency");
     const double slower = share(tern::frequency{4 * half_life(trace)}, "frequency, four half-lives");
     const double faster = share(tern::frequency{half_life(trace) / 16}, "frequency, a sixteenth of the half-life");
+    const double four = share(tern::frequency{half_life(trace)}, "frequency, with four tokens known ahead", 4);
+    const double sixteen = share(tern::frequency{half_life(trace)}, "frequency, with 16 tokens known ahead", 16);
     CHECK(hindsight > 0.55);
     CHECK(hindsight < 0.65);
     CHECK(warm > 0.9 * hindsight);
@@ -218,6 +220,8 @@ TEST_CASE("residency/eviction: frequency comes near to the best set in hindsight
     CHECK(slower > 0.9 * hindsight);
     CHECK(aged < hindsight);
     CHECK(faster < aged);
+    CHECK(four > 0.7);
+    CHECK(sixteen > 0.95);
 }
 
 TEST_CASE("residency/eviction: frequency follows a popularity that changes, a plain count does not") {

@@ -59,27 +59,45 @@ inline std::vector<std::uint32_t> most_frequent(const routing_trace& trace, std:
     return best;
 }
 
-/// Hits of a policy in a cache of `capacity` slices, empty at first. What is used is always brought in.
-inline std::size_t hits_of(const eviction_policy& policy, const routing_trace& trace, std::size_t capacity) {
+/// For each access, when its slice is accessed next; the number of accesses where it never is.
+inline std::vector<std::size_t> next_accesses(const routing_trace& trace) {
+    std::vector<std::size_t> next(trace.accesses.size()), seen(trace.slices, trace.accesses.size());
+    for (std::size_t i = trace.accesses.size(); i-- > 0;) {
+        next[i] = seen[trace.accesses[i]];
+        seen[trace.accesses[i]] = i;
+    }
+    return next;
+}
+
+/// Hits of a policy in a cache of `capacity` slices, empty at first. What is used is always brought in. The next
+/// `ahead` accesses are known: what they need leaves only where there is nothing else, the latest needed first.
+inline std::size_t hits_of(const eviction_policy& policy, const routing_trace& trace, std::size_t capacity,
+                           std::size_t ahead = 0) {
+    const std::vector<std::size_t> next = next_accesses(trace);
     std::vector<copy_usage> usage(trace.slices);
     for (std::uint32_t id = 0; id < trace.slices; ++id) usage[id].slice = id;
+    std::vector<std::size_t> needed(trace.slices); // when, the next time
     std::vector<std::uint32_t> cached;
     std::size_t hits = 0;
-    std::uint64_t now = 0;
-    for (const std::uint32_t id : trace.accesses) {
-        ++now;
+    for (std::size_t i = 0; i < trace.accesses.size(); ++i) {
+        const std::uint32_t id = trace.accesses[i];
+        const std::uint64_t now = i + 1;
         if (std::find(cached.begin(), cached.end(), id) != cached.end()) {
             ++hits;
         } else {
             if (cached.size() == capacity) {
                 victim_search search(policy, now);
-                for (const std::uint32_t other : cached) search.offer(usage[other]);
-                std::erase(cached, search.found()->slice);
+                for (const std::uint32_t other : cached)
+                    if (needed[other] > i + ahead) search.offer(usage[other]);
+                const auto latest = std::max_element(cached.begin(), cached.end(),
+                                                     [&](auto a, auto b) { return needed[a] < needed[b]; });
+                std::erase(cached, search.found() != nullptr ? search.found()->slice : std::uint32_t{*latest});
             }
             cached.push_back(id);
             policy.arrived(usage[id], now);
         }
         policy.used(usage[id], now);
+        needed[id] = next[i];
     }
     return hits;
 }
@@ -103,16 +121,6 @@ inline std::size_t hits_of_lru_list(const routing_trace& trace, std::size_t capa
         cached[id] = order.begin();
     }
     return hits;
-}
-
-/// For each access, when its slice is accessed next; the number of accesses where it never is.
-inline std::vector<std::size_t> next_accesses(const routing_trace& trace) {
-    std::vector<std::size_t> next(trace.accesses.size()), seen(trace.slices, trace.accesses.size());
-    for (std::size_t i = trace.accesses.size(); i-- > 0;) {
-        next[i] = seen[trace.accesses[i]];
-        seen[trace.accesses[i]] = i;
-    }
-    return next;
 }
 
 /// Most hits that any policy can have which knows the future: what is used last leaves first.
