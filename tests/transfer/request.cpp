@@ -20,13 +20,13 @@ struct through_window {
 
     static tern::task<void> move(tern::transfer_request request) {
         if (request.to_host()) {
-            tern::detail::read_backing(request, 0, request.to, request.size.count);
+            co_await tern::read_backing(request, 0, request.to, request.size.count);
             co_return;
         }
         const tern::allocation window = request.staging->allocate({16}, request.what);
         for (std::uint64_t at = 0; at < request.size.count; at += 16) {
             const std::uint64_t n = std::min<std::uint64_t>(16, request.size.count - at);
-            tern::detail::read_backing(request, at, window.data(), n);
+            co_await tern::read_backing(request, at, window.data(), n);
             co_await tern::copy(*request.on, *request.home, tern::direction::to_device, request.to + at, window.data(),
                                 {n});
         }

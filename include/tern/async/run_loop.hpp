@@ -13,6 +13,7 @@
 #include <tern/async/frame_arena.hpp>
 #include <tern/async/task.hpp>
 #include <tern/async/trampoline.hpp>
+#include <tern/async/virtual_clock.hpp>
 
 namespace tern {
 
@@ -57,6 +58,9 @@ public:
     using node = work_item;
 
     run_loop() = default;
+    /// In virtual time: where nothing is ready, `time` jumps to the next sleeper instead of waiting. Everything that
+    /// the work waits for must then sleep on `time`, on this thread.
+    explicit run_loop(virtual_clock& time) : time_(&time) {}
     run_loop(const run_loop&) = delete;
     run_loop& operator=(const run_loop&) = delete;
 
@@ -84,7 +88,8 @@ public:
         return awaiter{*this};
     }
 
-    /// Runs `work` to its end on this thread and returns its result, or throws what it threw. Not to be nested.
+    /// Runs `work` to its end on this thread and returns its result, or throws what it threw. Not to be nested. In
+    /// virtual time it throws tern::error when `work` waits for something that never comes.
     template <class T> T run(task<T> work) {
         std::optional<detail::stored<T>> result;
         detail::driver driver = drive(std::move(work), result);
@@ -112,10 +117,16 @@ private:
 
     std::coroutine_handle<> next() {
         std::unique_lock lock(mutex_);
+        while (time_ != nullptr && ready_.empty()) {
+            lock.unlock();
+            if (!time_->advance_to_next()) throw error("virtual time has run out: the work waits and nobody sleeps");
+            lock.lock();
+        }
         wake_.wait(lock, [this] { return !ready_.empty(); });
         return ready_.pop()->handle;
     }
 
+    virtual_clock* time_ = nullptr;
     std::mutex mutex_;
     std::condition_variable wake_;
     work_list ready_;

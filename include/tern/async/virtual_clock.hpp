@@ -35,6 +35,9 @@ public:
         if (now_ < target) now_ = target;
     }
 
+    /// Advances to the earliest sleeper, which goes on; false where there is none.
+    bool advance_to_next() { return step(last_time); }
+
     /// Runs `t` to its end in virtual time and gives its result. Throws tern::error when nobody sleeps any more and
     /// `t` is not done: it waits for something that never comes. Every part of `t` must run on this thread.
     template <class T> T run(task<T> t) {

@@ -32,11 +32,15 @@ struct device_call {
     device_call* next = nullptr;
 };
 
+/// Which queue of a link a copy waits in: activations do not queue behind weights.
+enum class lane { weights, activations };
+
 /// One copy over a link, likewise.
 struct copy_call {
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
     bytes size{};
+    tern::lane lane = tern::lane::weights;
     run_loop* home = nullptr;
     run_loop::node done{};
     std::exception_ptr error{};
@@ -126,8 +130,9 @@ template <class Fn> auto launch(device& on, run_loop& home, std::size_t items, s
 }
 
 /// Awaitable: copies `size` bytes between host memory and the device's.
-inline auto copy(device& with, run_loop& home, direction way, std::byte* to, const std::byte* from, bytes size) {
-    copy_call work{.to = to, .from = from, .size = size, .home = &home};
+inline auto copy(device& with, run_loop& home, direction way, std::byte* to, const std::byte* from, bytes size,
+                 lane queue = lane::weights) {
+    copy_call work{.to = to, .from = from, .size = size, .lane = queue, .home = &home};
     const auto start = [&with, way](copy_call& c) { return with.start(c, way); };
     return detail::device_awaiter<copy_call, decltype(start)>(work, start);
 }

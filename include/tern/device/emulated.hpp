@@ -19,11 +19,13 @@ struct emulated_options {
     bytes capacity{};             ///< of its memory
     bytes_per_second bandwidth{}; ///< of its link, each way; infinite by default
     seconds latency{};            ///< of one copy
+    seconds launch{};             ///< that one operator takes at least, by deadline
     int index = 0;                ///< which of several
 };
 
 /// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth,
-/// and sleeps rather than burns the time that the real copy does not need.
+/// an operator at least `launch`, and both sleep rather than burn the time that the work itself does not need. Copies of
+/// a direction and lane queue behind each other, those of different ones do not.
 ///
 ///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
 template <class = void> class basic_emulated_device final : public device {
@@ -31,8 +33,7 @@ public:
     /// Throws config_error for a bandwidth or a latency that is no such thing, and what `region_arena` throws.
     explicit basic_emulated_device(const emulated_options& options)
         : options_(checked(options)), name_("emulated:" + std::to_string(options.index)),
-          memory_({tier_of<vram>, options.index, 0}, options.capacity), in_({this, &to_device_}),
-          out_({this, &to_host_}) {}
+          memory_({tier_of<vram>, options.index, 0}, options.capacity) {}
 
     std::string_view name() const noexcept override { return name_; }
     kernel_kind kernels() const noexcept override { return kernel_kind::host; }
@@ -44,7 +45,10 @@ public:
         return false;
     }
     bool start(copy_call& call, direction way) override {
-        (way == direction::to_device ? in_ : out_).submit(call);
+        if (call.lane == lane::activations)
+            (way == direction::to_device ? activations_in_ : activations_out_).submit(call);
+        else
+            (way == direction::to_device ? in_ : out_).submit(call);
         return false;
     }
     link_traffic traffic() const noexcept override { return {{to_device_.load()}, {to_host_.load()}}; }
@@ -53,7 +57,16 @@ private:
     static const emulated_options& checked(const emulated_options& options) {
         if (!(options.bandwidth.count > 0)) throw config_error("an emulated link needs a bandwidth above 0");
         if (!(options.latency.count >= 0)) throw config_error("an emulated link needs a latency of at least 0");
+        if (!(options.launch.count >= 0)) throw config_error("an emulated operator takes a time of at least 0");
         return options;
+    }
+
+    /// The time at which something ends that takes `cost` from now on.
+    static auto deadline(seconds cost) {
+        using clock = std::chrono::steady_clock;
+        constexpr double longest = 1e9; // thirty years: more does not fit the clock
+        const std::chrono::duration<double> wait(cost.count < longest ? cost.count : longest);
+        return clock::now() + std::chrono::ceil<clock::duration>(wait);
     }
 
     /// One direction of the link.
@@ -62,18 +75,20 @@ private:
         std::atomic<std::uint64_t>* moved;
 
         void operator()(copy_call& call) const {
-            using clock = std::chrono::steady_clock;
-            constexpr double longest = 1e9; // thirty years: more does not fit the clock
-            const double cost = (owner->options_.latency + call.size / owner->options_.bandwidth).count;
-            const std::chrono::duration<double> wait(cost < longest ? cost : longest);
-            const auto deadline = clock::now() + std::chrono::ceil<clock::duration>(wait);
+            const auto end = deadline(owner->options_.latency + call.size / owner->options_.bandwidth);
             if (call.size.count != 0) std::memcpy(call.to, call.from, call.size.count);
             moved->fetch_add(call.size.count, std::memory_order_relaxed);
-            std::this_thread::sleep_until(deadline);
+            std::this_thread::sleep_until(end);
         }
     };
     struct computer {
-        void operator()(device_call& call) const { call.compute(call, 0, call.items); }
+        const basic_emulated_device* owner;
+
+        void operator()(device_call& call) const {
+            const auto end = deadline(owner->options_.launch);
+            call.compute(call, 0, call.items);
+            std::this_thread::sleep_until(end);
+        }
     };
 
     emulated_options options_;
@@ -81,9 +96,11 @@ private:
     region_arena memory_;
     std::atomic<std::uint64_t> to_device_{0};
     std::atomic<std::uint64_t> to_host_{0};
-    service<device_call, computer> compute_{computer{}};
-    service<copy_call, copier> in_;
-    service<copy_call, copier> out_;
+    service<device_call, computer> compute_{computer{this}};
+    service<copy_call, copier> in_{copier{this, &to_device_}};
+    service<copy_call, copier> out_{copier{this, &to_host_}};
+    service<copy_call, copier> activations_in_{copier{this, &to_device_}};
+    service<copy_call, copier> activations_out_{copier{this, &to_host_}};
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)

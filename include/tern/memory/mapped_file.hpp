@@ -22,6 +22,21 @@ namespace tern {
 /// How a mapping will be read; a hint to the operating system.
 enum class access_pattern { normal, random, sequential, will_need };
 
+namespace detail {
+
+inline void advise_pages(std::span<const std::byte> part, int advice) noexcept {
+    if (part.empty()) return;
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+    const std::uintptr_t first = begin - begin % page;
+    ::posix_madvise(reinterpret_cast<void*>(first), begin + part.size() - first, advice);
+}
+
+} // namespace detail
+
+/// Tells the system that mapped bytes will be read soon, so that it begins to bring them. A hint.
+inline void will_need(std::span<const std::byte> part) noexcept { detail::advise_pages(part, POSIX_MADV_WILLNEED); }
+
 /// Owns a read-only private mapping of a whole file. An empty file gives an empty span. Pages are read when touched.
 /// Requires that nobody shortens the file while it is mapped: touching a page past the new end raises SIGBUS, and no
 /// library can turn that into an error. Where that may happen, read through a byte_source instead. Move-only.
@@ -65,13 +80,11 @@ public:
     void advise(access_pattern pattern, std::size_t offset, std::size_t length) const noexcept {
         if (offset >= bytes_.size() || length == 0) return;
         if (length > bytes_.size() - offset) length = bytes_.size() - offset;
-        const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-        const std::size_t begin = offset - offset % page;
         const int advice = pattern == access_pattern::random       ? POSIX_MADV_RANDOM
                            : pattern == access_pattern::sequential ? POSIX_MADV_SEQUENTIAL
                            : pattern == access_pattern::will_need  ? POSIX_MADV_WILLNEED
                                                                    : POSIX_MADV_NORMAL;
-        ::posix_madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + length - begin, advice);
+        detail::advise_pages(bytes_.subspan(offset, length), advice);
     }
 
 private:

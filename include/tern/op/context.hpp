@@ -85,12 +85,14 @@ public:
         activation here;
         if (!host_.reads(from->memory().where())) {
             here = make(host_, x.rows(), x.cols());
-            co_await copy(*from, home_, direction::to_host, bytes_of(here), bytes_of(x), x.size());
+            co_await copy(*from, home_, direction::to_host, bytes_of(here), bytes_of(x), x.size(),
+                          lane::activations);
             if (on.reads(host_.memory().where())) co_return operand(std::move(here));
         }
         const activation& source = here.on() != nullptr ? here : x;
         activation there = make(on, x.rows(), x.cols());
-        co_await copy(on, home_, direction::to_device, bytes_of(there), bytes_of(source), x.size());
+        co_await copy(on, home_, direction::to_device, bytes_of(there), bytes_of(source), x.size(),
+                      lane::activations);
         co_return operand(std::move(there));
     }
 

@@ -119,7 +119,7 @@ task<void> one_expert(context& ctx, const expert_weights<Weight>& w, std::size_t
     if (!here) {
         x = ctx.make(on, rows, width);
         co_await copy(on, ctx.home(), direction::to_device, reinterpret_cast<std::byte*>(x.data()),
-                      reinterpret_cast<const std::byte*>(in), size);
+                      reinterpret_cast<const std::byte*>(in), size, lane::activations);
     }
     activation gate = ctx.make(on, rows, hidden);
     const activation up = ctx.make(on, rows, hidden);
@@ -132,7 +132,7 @@ task<void> one_expert(context& ctx, const expert_weights<Weight>& w, std::size_t
     }
     co_await multiply(ctx, on, w.down, expert, gate.data(), rows, x.data());
     co_await copy(on, ctx.home(), direction::to_host, reinterpret_cast<std::byte*>(out),
-                  reinterpret_cast<const std::byte*>(x.data()), size);
+                  reinterpret_cast<const std::byte*>(x.data()), size, lane::activations);
 }
 
 /// The expert that every token uses, weighed by its own gate where it has one.

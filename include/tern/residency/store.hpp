@@ -1,55 +1,47 @@
 // The residency store: which slices there are, in which locations copies of them lie, and who holds a lease on one.
 #pragma once
 
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <exception>
-#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <tern/async/run_loop.hpp>
-#include <tern/base/error.hpp>
-#include <tern/memory/arena.hpp>
-#include <tern/tensor/lease.hpp>
-#include <tern/transfer/request.hpp>
+#include <tern/residency/arrivals.hpp>
 
 namespace tern {
 
-/// What a copy of a slice is doing.
-enum class copy_state : unsigned char {
-    absent,   ///< the entry is free
-    arriving, ///< a transfer is under way; others who want it wait for the same one
-    resident, ///< readable; leases may be held
-};
-
-/// Counts of what the store did.
-struct residency_counters {
-    std::uint64_t hits = 0;     ///< leases given at once
-    std::uint64_t arrivals = 0; ///< copies brought somewhere
-    bytes moved{};              ///< bytes of those copies
-};
-
 /// Keeps slices and lends them to devices. Every slice has a backing (a stretch of a file, or host memory) from which a
-/// copy can be made at any time, so giving up a copy costs nothing.
+/// copy can be made at any time, so giving up a copy costs nothing. A copy is brought from another in host memory where
+/// there is one.
 ///
-/// `place` puts a copy somewhere to stay; `borrow` where none is readable makes one that goes away with its last lease.
-/// Devices, arenas and backings must outlive the store, and the store its leases. Calls are safe from several threads;
-/// coroutines go on in `home`.
-template <class = void> class basic_residency_store final : public lender {
-public:
-    explicit basic_residency_store(run_loop& home, arena& staging) : home_(home), staging_(staging) {}
+/// `place` brings a copy to stay; `borrow` brings one where none is readable, and its slice's retention says what becomes
+/// of it. Copies of a location that are cached or streamed share its pool: when its limit or its memory is full, those
+/// that nobody leases leave in the order of an eviction policy. Leases pin.
+///
+/// Devices, arenas, loops and backings must outlive the store, and the store its leases. Calls are safe from several
+/// threads; coroutines go on in `home`, and the store ends on that loop's thread.
+template <class Void = void> class basic_residency_store final : public detail::arrivals<Void> {
+    using base = detail::arrivals<Void>;
+    using base::begin_all, base::bring, base::counters_, base::find_pool, base::hold, base::keep, base::let_go,
+        base::mutex_, base::observer_, base::pool_of, base::slices_, base::stop_;
 
-    /// A new slice. `memory` of the backing, where it has one, is readable by host devices in place (a mapping).
+public:
+    basic_residency_store(run_loop& home, arena& staging, const store_options& options = {})
+        : base(home, staging, options) {}
+
+    /// A new slice of `size` bytes. `memory` of the backing, where it has one, is readable by host devices in place (a
+    /// mapping), unless the bytes arrive in another format.
     slice_id add(std::string name, backing from, bytes size) {
         const std::lock_guard lock(mutex_);
-        slices_.push_back({std::move(name), from, size, nullptr, {}});
-        return static_cast<slice_id>(slices_.size() - 1);
+        slices_.push_back({std::move(name), from, size});
+        detail::slice& s = slices_.back();
+        s.in_place = from.format.empty();
+        s.usage.slice = static_cast<std::uint32_t>(slices_.size() - 1);
+        s.usage.bytes = size.count;
+        return s.usage.slice;
     }
 
     std::size_t slices() const {
@@ -57,70 +49,152 @@ public:
         return slices_.size();
     }
     /// Valid as long as the store.
-    const std::string& name(slice_id id) const { return at(id).name; }
-    bytes size(slice_id id) const { return at(id).size; }
+    const std::string& name(slice_id id) const {
+        const std::lock_guard lock(mutex_);
+        return slices_.at(id).name;
+    }
+    bytes size(slice_id id) const {
+        const std::lock_guard lock(mutex_);
+        return slices_.at(id).size;
+    }
     residency_counters counters() const {
         const std::lock_guard lock(mutex_);
         return counters_;
+    }
+    /// Of the copies in `on`'s memory.
+    pool_counters counters(device& on) const {
+        const std::lock_guard lock(mutex_);
+        const detail::pool* p = find_pool(on.memory().where());
+        return p != nullptr ? p->counters : pool_counters{};
     }
 
     /// Where copies lie now. A backing in memory counts as `mapped`.
     std::vector<location> where(slice_id id) const {
         const std::lock_guard lock(mutex_);
         std::vector<location> found;
-        const slice& s = slices_.at(id);
+        const detail::slice& s = slices_.at(id);
         for (const auto& c : s.copies)
-            if (c->state == copy_state::resident) found.push_back(c->where);
-        if (s.from.memory != nullptr) found.push_back({tier_of<mapped>, 0, 0});
+            if (c->there) found.push_back(c->where);
+        if (s.from.memory != nullptr && s.in_place) found.push_back({tier_of<mapped>, 0, 0});
         return found;
     }
+    /// What the copy at a location is doing.
+    copy_state state(slice_id id, const location& where) const {
+        const std::lock_guard lock(mutex_);
+        const detail::copy_entry* c = slices_.at(id).find(where);
+        return c != nullptr ? c->state() : copy_state::absent;
+    }
 
-    /// Puts a copy into `on`'s memory to stay there, and computes the slice on `on` from now on. Throws budget_error
-    /// when it does not fit, and what the transfer throws; then nothing stays behind.
+    /// Addresses of the copies of slices [first, first + out.size()) that lie in `on`'s memory, null where there is
+    /// none: the slot table of a packed tensor. Stable while the returned epoch is; it changes with each arrival and
+    /// departure there.
+    std::uint64_t slots(slice_id first, device& on, std::span<const std::byte*> out) const {
+        const std::lock_guard lock(mutex_);
+        const location where = on.memory().where();
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            const detail::copy_entry* c = slices_.at(first + i).find(where);
+            out[i] = c != nullptr && c->there ? c->data : nullptr;
+        }
+        const detail::pool* p = find_pool(where);
+        return p != nullptr ? p->epoch() : 0;
+    }
+
+    /// Brings a copy of `count` neighbouring slices into `on`'s memory to stay there, and computes them on `on` from now
+    /// on. Throws budget_error when they do not fit, and what the transfer throws; then nothing stays behind.
     task<void> place(slice_id id, device& on, move_function move, std::stop_token stop = {},
                      arrival_listener* listener = nullptr) {
-        lease held = co_await bring(id, on, move, std::move(stop), listener);
+        const lease held = co_await bring(id, on, move, retention::keep, std::move(stop), listener);
         const std::lock_guard lock(mutex_);
-        slice& s = slices_.at(id);
-        if (copy* c = find(s, on)) c->keep = true;
+        detail::slice& s = slices_.at(id);
+        if (detail::copy_entry* c = s.find(on.memory().where())) keep(*c);
         s.home = &on;
+        s.stay = retention::keep;
     }
 
-    /// Computes the slice on `on` without a copy of its own: from its mapping, or streamed for each use.
-    void assign(slice_id id, device& on) {
+    /// Computes the slice on `on` from now on without placing a copy: from its mapping, or from one that is brought for
+    /// a use and retained as `stay` says.
+    void assign(slice_id id, device& on, retention stay = retention::drop, bool in_place = true) {
         const std::lock_guard lock(mutex_);
-        slices_.at(id).home = &on;
+        detail::slice& s = slices_.at(id);
+        s.home = &on;
+        s.stay = stay;
+        s.in_place = in_place && s.from.format.empty();
+        if (detail::copy_entry* c = s.find(on.memory().where())) {
+            c->stay = stay;
+            if (stay == retention::drop) let_go(*c);
+        }
     }
 
-    /// Lets a placed copy go: at once, or with its last lease.
+    /// Lets a copy go: at once, or with its last lease. Where the slice is computed does not change; if the copy was
+    /// placed, later ones are streamed.
     void evict(slice_id id, device& from) {
         const std::lock_guard lock(mutex_);
-        slice& s = slices_.at(id);
-        if (copy* c = find(s, from)) {
-            c->keep = false;
-            drop_unused(*c);
-        }
+        detail::slice& s = slices_.at(id);
+        if (s.home == &from && s.stay == retention::keep) s.stay = retention::drop;
+        if (detail::copy_entry* c = s.find(from.memory().where())) let_go(*c);
+    }
+
+    /// How many bytes cached and streamed copies may take in `on`'s memory together, beside those that were placed, and
+    /// which of them leave first. The policy must outlive the store.
+    void bound(device& on, bytes limit, const eviction_policy& policy = detail::least_recently_used) {
+        const std::lock_guard lock(mutex_);
+        pool_of(on).bound(limit);
+        pool_of(on).judge_by(policy);
+    }
+    /// Bytes that they take now.
+    bytes cached(device& on) const {
+        const std::lock_guard lock(mutex_);
+        const detail::pool* p = find_pool(on.memory().where());
+        return p != nullptr ? p->used() : bytes{};
+    }
+
+    /// Stops the transfers that begin from now on; an empty token stops none.
+    void stop_with(std::stop_token token) {
+        const std::lock_guard lock(mutex_);
+        stop_ = std::move(token);
+    }
+    /// Told of leases and room; null for nobody. It must outlive the store, or be taken back.
+    void tell(residency_observer* observer) {
+        const std::lock_guard lock(mutex_);
+        observer_ = observer;
     }
 
     lease try_borrow(slice_id id, device& on) override {
-        const std::lock_guard lock(mutex_);
-        slice& s = slices_.at(id);
-        for (std::uint32_t i = 0; i < s.copies.size(); ++i) {
-            copy& c = *s.copies[i];
-            if (c.state != copy_state::resident || !on.reads(c.where)) continue;
-            ++c.leases;
+        lease found;
+        residency_observer* told = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            detail::slice& s = slices_.at(id);
+            if (detail::copy_entry* c = s.readable(on))
+                found = hold(s, *c);
+            else if (s.from.memory != nullptr && s.in_place && on.reads({tier_of<mapped>, 0, 0}))
+                found = lease(s.from.memory);
+            else
+                return {};
             ++counters_.hits;
-            return lease(*this, id, i, c.data.data());
+            told = observer_;
         }
-        if (s.from.memory != nullptr && on.reads({tier_of<mapped>, 0, 0})) {
-            ++counters_.hits;
-            return lease(s.from.memory);
-        }
-        return {};
+        if (told != nullptr) told->used(id);
+        return found;
     }
 
     task<lease> borrow(slice_id id, device& on, move_function move) override {
-        return bring(id, on, move, {}, nullptr);
+        return bring(id, on, move, {}, {}, nullptr);
+    }
+
+    void expect(std::span<const slice_id> ids, device& on, move_function move) noexcept override {
+        begin_all(ids, on, move, arrival_cause::expected);
+    }
+    /// Begins to bring what will be needed, as far as there is room that nobody needs sooner; nobody is told of
+    /// failures, since whoever borrows then tries again. Gives how many of the first ids are there or on their way.
+    std::size_t bring_ahead(std::span<const slice_id> ids, device& on, move_function move) noexcept {
+        return begin_all(ids, on, move, arrival_cause::ahead);
+    }
+    bool readable(slice_id id, device& on) override {
+        const std::lock_guard lock(mutex_);
+        const detail::slice& s = slices_.at(id);
+        return s.readable(on) != nullptr ||
+               (s.from.memory != nullptr && s.in_place && on.reads({tier_of<mapped>, 0, 0}));
     }
 
     device* home_of(slice_id id) const override {
@@ -128,177 +202,7 @@ public:
         return slices_.at(id).home;
     }
 
-private:
-    struct copy {
-        location where{};
-        copy_state state = copy_state::absent;
-        bool keep = false;
-        std::uint32_t leases = 0;
-        allocation data{};
-        work_list waiting{}; // of waiters, while arriving
-    };
-    struct slice {
-        std::string name;
-        backing from;
-        bytes size;
-        device* home;
-        std::vector<std::unique_ptr<copy>> copies; // stable indices: leases refer to them
-    };
-
-    /// A coroutine that waits for an arrival which another one has begun. All of them get the same lease or the same
-    /// error.
-    struct waiter : work_item {
-        lease result{};
-        std::exception_ptr error{};
-    };
-    struct wait_for {
-        basic_residency_store& store;
-        copy& awaited;
-        location where;
-        waiter self{};
-
-        bool await_ready() const noexcept { return false; }
-        // Not inlined: compilers may otherwise keep parts of the awaiter in a frame that runs on elsewhere by then.
-        [[gnu::noinline]] bool await_suspend(std::coroutine_handle<> waiting) {
-            const std::lock_guard lock(store.mutex_);
-            // It may have arrived or failed since, and the entry may serve another location by now.
-            if (awaited.state != copy_state::arriving || awaited.where != where) return false;
-            self.handle = waiting;
-            awaited.waiting.push(self);
-            return true;
-        }
-        /// Empty where there was nothing to wait for any more.
-        lease await_resume() {
-            if (self.error) std::rethrow_exception(self.error);
-            return std::move(self.result);
-        }
-    };
-
-    const slice& at(slice_id id) const {
-        const std::lock_guard lock(mutex_);
-        return slices_.at(id);
-    }
-
-    static copy* find(slice& s, device& on) {
-        for (const auto& c : s.copies)
-            if (c->state != copy_state::absent && c->where == on.memory().where()) return c.get();
-        return nullptr;
-    }
-
-    /// The lease on a resident copy; the caller holds the lock.
-    lease hold(slice_id id, slice& s, copy& c) {
-        ++c.leases;
-        for (std::uint32_t i = 0; i < s.copies.size(); ++i)
-            if (s.copies[i].get() == &c) return lease(*this, id, i, c.data.data());
-        return {};
-    }
-
-    /// An entry for a new copy, marked as arriving; the caller holds the lock.
-    static copy& begin_arrival(slice& s, device& on) {
-        copy* entry = nullptr;
-        for (const auto& c : s.copies)
-            if (c->state == copy_state::absent) entry = c.get();
-        if (entry == nullptr) entry = s.copies.emplace_back(std::make_unique<copy>()).get();
-        entry->where = on.memory().where();
-        entry->state = copy_state::arriving;
-        entry->keep = false;
-        return *entry;
-    }
-
-    /// A lease on a copy on `on`: one that is there, one that is arriving, or one that this call brings.
-    task<lease> bring(slice_id id, device& on, move_function move, std::stop_token stop, arrival_listener* listener) {
-        for (;;) {
-            copy* there = nullptr;
-            {
-                const std::lock_guard lock(mutex_);
-                slice& s = slices_.at(id);
-                there = find(s, on);
-                if (there != nullptr && there->state == copy_state::resident) co_return hold(id, s, *there);
-            }
-            lease got;
-            if (there == nullptr)
-                got = co_await arrive(id, on, move, stop, listener);
-            else
-                got = co_await wait_for{*this, *there, on.memory().where()};
-            if (got) co_return got;
-        }
-    }
-
-    /// Makes the copy; gives an empty lease where another coroutine began one first. On failure the entry is free again
-    /// and every waiter gets the error.
-    task<lease> arrive(slice_id id, device& on, move_function move, std::stop_token stop, arrival_listener* listener) {
-        const slice& s = at(id); // name, backing and size never change
-        copy* entry = nullptr;
-        {
-            // Marked here, where nothing that can fail lies before the arrival's own error handling.
-            const std::lock_guard lock(mutex_);
-            slice& owner = slices_.at(id);
-            if (find(owner, on) != nullptr) co_return lease{};
-            entry = &begin_arrival(owner, on);
-        }
-        copy& fresh = *entry;
-        std::exception_ptr failure;
-        try {
-            fresh.data = on.memory().allocate(s.size, s.name);
-            // Named, since g++ 12 destroys members of an aggregate twice that is made within a co_await.
-            transfer_request request{.from = s.from,
-                                     .to = fresh.data.data(),
-                                     .size = s.size,
-                                     .on = &on,
-                                     .staging = &staging_,
-                                     .home = &home_,
-                                     .stop = std::move(stop),
-                                     .listener = listener,
-                                     .what = s.name};
-            co_await move(std::move(request));
-        } catch (...) { failure = std::current_exception(); }
-        work_list informed;
-        lease held;
-        {
-            const std::lock_guard lock(mutex_);
-            slice& owner = slices_.at(id);
-            if (failure) {
-                fresh.data = {};
-                fresh.state = copy_state::absent;
-            } else {
-                fresh.state = copy_state::resident;
-                ++counters_.arrivals;
-                counters_.moved += s.size;
-                held = hold(id, owner, fresh);
-            }
-            while (work_item* item = fresh.waiting.pop()) {
-                auto& told = static_cast<waiter&>(*item);
-                if (failure)
-                    told.error = failure;
-                else
-                    told.result = hold(id, owner, fresh);
-                informed.push(told);
-            }
-        }
-        while (work_item* item = informed.pop()) home_.post(*item);
-        if (failure) std::rethrow_exception(failure);
-        co_return held;
-    }
-
-    /// The caller holds the lock.
-    static void drop_unused(copy& c) {
-        if (c.state != copy_state::resident || c.keep || c.leases != 0) return;
-        c.data = {};
-        c.state = copy_state::absent;
-    }
-
-    void give_back(slice_id id, std::uint32_t entry) noexcept override {
-        const std::lock_guard lock(mutex_);
-        copy& c = *slices_[id].copies[entry];
-        --c.leases;
-        drop_unused(c);
-    }
-
-    run_loop& home_;
-    arena& staging_;
-    mutable std::mutex mutex_;
-    std::deque<slice> slices_; // references stay valid as it grows
-    residency_counters counters_{};
+    using base::drain;
 };
 
 /// The store. (A template underneath, so that a program compiles its coroutines only where it makes one.)

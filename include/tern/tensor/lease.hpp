@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include <tern/async/task.hpp>
@@ -58,6 +59,13 @@ public:
     virtual lease try_borrow(slice_id slice, device& on) = 0;
     /// A lease on `on`, after bringing a copy there by `move` where there is none. Throws what the transfer throws.
     virtual task<lease> borrow(slice_id slice, device& on, move_function move) = 0;
+    /// Begins to bring slices to `on` that are known to be borrowed there next, neighbours together. Never fails: whoever
+    /// borrows is told of errors.
+    virtual void expect(std::span<const slice_id> slices, device& on, move_function move) noexcept {
+        static_cast<void>(slices), static_cast<void>(on), static_cast<void>(move);
+    }
+    /// Whether a lease on `on` would be given at once.
+    virtual bool readable(slice_id slice, device& on) { return static_cast<bool>(try_borrow(slice, on)); }
     /// The device on which the placement wants this slice computed; null before it is placed.
     virtual device* home_of(slice_id slice) const = 0;
 

@@ -1,0 +1,36 @@
+// loop_thread: a run_loop with a thread of its own, for coroutines that mostly wait.
+#pragma once
+
+#include <thread>
+
+#include <tern/async/event.hpp>
+#include <tern/async/run_loop.hpp>
+
+namespace tern {
+
+/// Runs whatever is posted to `loop()` until it is destroyed. It does not finish what is left then: whoever starts
+/// coroutines there waits for them first.
+///
+///     tern::loop_thread transfers;
+///     co_await transfers.loop().schedule(); // from here on, on that thread
+class loop_thread {
+public:
+    loop_thread() : thread_([this] { loop_.run(wait_for(ending_)); }) {}
+    loop_thread(const loop_thread&) = delete;
+    loop_thread& operator=(const loop_thread&) = delete;
+    ~loop_thread() {
+        ending_.set();
+        thread_.join();
+    }
+
+    run_loop& loop() noexcept { return loop_; }
+
+private:
+    template <class Void = void> static task<Void> wait_for(async_event& event) { co_await event; }
+
+    run_loop loop_;
+    async_event ending_;
+    std::thread thread_; // last: it starts when all else is there
+};
+
+} // namespace tern

@@ -1,0 +1,155 @@
+// The copies in one location: how much room they may take together, who leaves when it is full, and what was counted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tern/async/clock.hpp>
+#include <tern/async/mutex.hpp>
+#include <tern/base/units.hpp>
+#include <tern/memory/budget.hpp>
+#include <tern/residency/eviction.hpp>
+#include <tern/residency/records.hpp>
+
+namespace tern {
+
+/// Counts of what happened to the copies in one location.
+struct pool_counters {
+    std::uint64_t hits = 0;      ///< leases on a copy that had been used before, or that was brought ahead
+    std::uint64_t misses = 0;    ///< leases for which a copy had to be brought
+    std::uint64_t arrivals = 0;  ///< copies brought here
+    std::uint64_t transfers = 0; ///< transfers that brought them: neighbours share one
+    std::uint64_t evictions = 0; ///< copies that left for others
+    bytes moved{};               ///< bytes of the arrivals
+    bytes ahead{};               ///< of these, brought ahead
+    bytes ahead_used{};          ///< and then used
+    bytes ahead_wasted{};        ///< and gone without use
+    seconds busy{};              ///< time in which a transfer was under way, where the store has a clock
+
+    /// Measured over all transfers so far; infinite while there is nothing to measure.
+    bytes_per_second bandwidth() const noexcept {
+        return busy.count > 0 && moved.count > 0 ? moved / busy : bytes_per_second{};
+    }
+};
+
+namespace detail {
+
+/// Guarded by the store's lock.
+class pool {
+public:
+    pool(device& on, const eviction_policy& policy) : on_(&on), where_(on.memory().where()), policy_(&policy) {}
+    pool(const pool&) = delete;
+    pool& operator=(const pool&) = delete;
+
+    device& on() const noexcept { return *on_; }
+    const location& where() const noexcept { return where_; }
+    bytes limit() const noexcept { return limit_; }
+    bytes used() const noexcept { return used_; }
+    bytes left() const noexcept { return {limit_.count > used_.count ? limit_.count - used_.count : 0}; }
+    std::uint64_t epoch() const noexcept { return epoch_; }
+    /// Transfers that have their room and are under way: when one ends, room may appear.
+    std::size_t moving() const noexcept { return moving_; }
+
+    void bound(bytes limit) noexcept { limit_ = limit; }
+    void judge_by(const eviction_policy& policy) noexcept { policy_ = &policy; }
+
+    bool has_room(bytes n) const noexcept { return n.count <= limit_.count && used_.count <= limit_.count - n.count; }
+    /// Both after has_room.
+    void take(bytes n) noexcept { used_.count += n.count; }
+    void give_back(bytes n) noexcept { used_.count -= n.count; }
+
+    /// Room in the list of copies, so that `enter` cannot fail.
+    void expect_more(std::size_t copies) {
+        if (members_.capacity() < members_.size() + reserved_ + copies)
+            members_.reserve(2 * (members_.size() + reserved_ + copies));
+        reserved_ += copies;
+    }
+    void expect_fewer(std::size_t copies) noexcept { reserved_ -= copies; }
+
+    void enter(copy_entry& c, copy_usage& usage) noexcept {
+        --reserved_;
+        c.in = this;
+        c.place_in_pool = members_.size();
+        members_.push_back({&c, &usage});
+        policy_->arrived(usage, tick_);
+        ++epoch_;
+        ++counters.arrivals;
+        counters.moved.count += usage.bytes;
+        if (c.cause == arrival_cause::ahead) counters.ahead.count += usage.bytes;
+    }
+    void leave(copy_entry& c, const copy_usage& usage) noexcept {
+        if (c.fresh && c.cause == arrival_cause::ahead) counters.ahead_wasted.count += usage.bytes;
+        members_[c.place_in_pool] = members_.back();
+        members_[c.place_in_pool].held->place_in_pool = c.place_in_pool;
+        members_.pop_back();
+        c.in = nullptr;
+        ++epoch_;
+    }
+    /// A lease on a copy that is here.
+    void used(copy_entry& c, copy_usage& usage) noexcept {
+        policy_->used(usage, ++tick_);
+        ++(c.fresh && c.cause != arrival_cause::ahead ? counters.misses : counters.hits);
+        if (c.fresh && c.cause == arrival_cause::ahead) counters.ahead_used.count += usage.bytes;
+        c.fresh = false;
+        c.awaited = false;
+    }
+
+    /// The copy to let go for one that comes for `cause`, or null: only what nobody leases or keeps; what was brought
+    /// for a use that is still to come last, and only for what is needed sooner.
+    copy_entry* victim(arrival_cause cause) const noexcept {
+        for (int rank = 0; rank <= 2 - static_cast<int>(cause); ++rank) {
+            victim_search search(*policy_, tick_);
+            for (const member& m : members_)
+                if (m.held->leases == 0 && m.held->stay != retention::keep && rank_of(*m.held) == rank)
+                    search.offer(*m.usage);
+            if (search.found() == nullptr) continue;
+            for (const member& m : members_)
+                if (m.usage == search.found()) return m.held;
+        }
+        return nullptr;
+    }
+
+    void begin_move(const clock* time) noexcept {
+        if (moving_++ == 0 && time != nullptr) busy_since_ = time->now();
+    }
+    void end_move(const clock* time) noexcept {
+        if (--moving_ == 0 && time != nullptr) counters.busy += time->now() - busy_since_;
+    }
+
+    /// Whose turn it is to move bytes here, of two at a time.
+    async_mutex& turn() noexcept { return turns_[next_turn_++ % 2]; }
+
+    pool_counters counters{};
+
+private:
+    struct member {
+        copy_entry* held;
+        copy_usage* usage;
+    };
+
+    static int rank_of(const copy_entry& c) noexcept {
+        if (c.awaited) return 2;
+        return c.fresh && c.cause == arrival_cause::ahead ? 1 : 0;
+    }
+
+    device* on_;
+    location where_;
+    const eviction_policy* policy_;
+    bytes limit_ = unlimited;
+    bytes used_{};
+    std::vector<member> members_;
+    std::size_t reserved_ = 0;
+    std::size_t moving_ = 0;
+    std::uint64_t tick_ = 0;
+    std::uint64_t epoch_ = 0;
+    seconds busy_since_{};
+    async_mutex turns_[2];
+    std::size_t next_turn_ = 0; // of the transfers' thread
+};
+
+} // namespace detail
+} // namespace tern
