@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,24 @@ using namespace tern::literals;
 namespace {
 
 const tern::location card{tern::tier_of<tern::vram>, 2, 0};
+
+// The system's pages, counted.
+struct counting_pages {
+    static inline long obtained = 0;
+    static inline std::uint64_t held = 0;
+    static inline std::uint64_t peak = 0;
+
+    tern::page_run obtain(std::uint64_t size, std::string_view what) noexcept {
+        ++obtained;
+        held += size;
+        peak = std::max(peak, held);
+        return tern::plain_pages{}.obtain(size, what);
+    }
+    void give_back(tern::page_run run, std::uint64_t size) noexcept {
+        held -= size;
+        tern::plain_pages{}.give_back(run, size);
+    }
+};
 
 bool aligned(const tern::allocation& a) { return reinterpret_cast<std::uintptr_t>(a.data()) % 64 == 0; }
 
@@ -64,6 +83,82 @@ TEST_CASE("memory/arena: the heap is counted, and what the system cannot have is
         CHECK(boundless.budget().used() == 0_B);
     }
     CHECK(boundless.allocate(0_B, "nothing").data() != nullptr);
+}
+
+TEST_CASE("memory/arena: from 64 KiB on the heap's memory is slabs, kept for reuse") {
+    tern::basic_heap_arena<counting_pages> ram{1_MiB};
+    const tern::allocation small = ram.allocate(64_KiB - 1_B, "small");
+    CHECK(counting_pages::obtained == 0);
+    CHECK(ram.budget().used() == 64_KiB - 1_B);
+    const std::byte* where = nullptr;
+    {
+        const tern::allocation a = ram.allocate(64_KiB, "a");
+        const tern::allocation b = ram.allocate(100'001_B, "b");
+        where = b.data();
+        CHECK(b.size() == 100'001_B);
+        CHECK(reinterpret_cast<std::uintptr_t>(a.data()) % 4096 == 0);
+        CHECK(counting_pages::obtained == 2);
+        CHECK(ram.budget().requested() == 128_KiB - 1_B + 100'001_B);
+        CHECK(ram.budget().used() == 128_KiB - 1_B + 100_KiB);
+    }
+    CHECK(ram.budget().used() == small.size());
+    CHECK(ram.reserved() == ram.budget().peak());
+    CHECK(ram.allocate(100'002_B, "c").data() == where);
+    for (int i = 0; i < 100; ++i) static_cast<void>(ram.allocate(100_KiB, "d"));
+    CHECK(counting_pages::obtained == 2);
+    ram.trim();
+    CHECK(ram.reserved() == small.size());
+    CHECK(counting_pages::held == 0);
+}
+
+TEST_CASE("memory/arena: a thousand growing rounds reserve no more of the heap than was in use at once") {
+    counting_pages::peak = 0;
+    tern::basic_heap_arena<counting_pages> ram;
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+        const tern::allocation block = ram.allocate(1_MiB + 4_KiB * i, "round");
+        block.data()[0] = block.data()[block.size().count - 1] = std::byte{1};
+        CHECK(ram.reserved() <= ram.budget().peak());
+    }
+    CHECK(ram.budget().used() == 0_B);
+    CHECK(counting_pages::peak <= (10_MiB).count);
+    CHECK(counting_pages::peak <= ram.budget().peak().count);
+}
+
+TEST_CASE("memory/arena: the heap's limit is reached to the byte, and what is kept counts until it makes room") {
+    tern::heap_arena ram{300'001_B};
+    {
+        const tern::allocation all = ram.allocate(300'001_B, "all"); // in whole pages it would not fit
+        std::memset(all.data(), 1, 300'001);
+        CHECK(ram.budget().used() == 300'001_B);
+    }
+    CHECK(ram.budget().used() == 0_B);
+    { const tern::allocation slab = ram.allocate(200'000_B, "slab"); }
+    CHECK(ram.reserved() == tern::slab_size(200'000_B));
+    const tern::allocation first = ram.allocate(250'000_B, "first");
+    CHECK(ram.reserved() <= 300'001_B);
+    const tern::allocation second = ram.allocate(40_KiB, "second");
+    try {
+        static_cast<void>(ram.allocate(70'000_B, "third"));
+        FAIL("more went into the heap than fits");
+    } catch (const tern::budget_error& e) {
+        CHECK(e.needed() == 70'000u);
+        CHECK(e.available() == 300'001 - tern::slab_size(250'000_B).count - (40_KiB).count);
+    }
+}
+
+TEST_CASE("memory/arena: a heap under a parent counts there too") {
+    tern::budget machine{"RAM", 10_MiB};
+    {
+        tern::heap_arena ram{8_MiB, &machine};
+        tern::heap_arena other{8_MiB, &machine};
+        const tern::allocation a = ram.allocate(6_MiB, "a");
+        const tern::allocation b = ram.allocate(1000_B, "b");
+        CHECK(machine.used() == 6_MiB + 1000_B);
+        CHECK_THROWS_AS(static_cast<void>(other.allocate(5_MiB, "c")), tern::budget_error);
+        CHECK(other.budget().used() == 0_B);
+        CHECK(machine.used() == 6_MiB + 1000_B);
+    }
+    CHECK(machine.reserved() == 0_B);
 }
 
 TEST_CASE("memory/arena: a region's capacity is hard and its errors name what, needed and available") {

@@ -16,6 +16,8 @@
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
 #include <tern/memory/budget.hpp>
+#include <tern/memory/page_source.hpp>
+#include <tern/memory/slab_arena.hpp>
 #include <tern/memory/tier.hpp>
 
 namespace tern {
@@ -78,19 +80,33 @@ inline allocation::~allocation() {
     if (owner_ != nullptr) owner_->give_back(data_, size_);
 }
 
-/// Plain RAM from the heap, counted against a budget.
+/// Plain RAM, counted against a budget and against that of a parent, if one is named. Small requests are the heap's;
+/// those from 64 KiB are slabs, which are kept for reuse when they are freed (memory/slab_arena.hpp): a steady state
+/// asks the system for nothing.
 ///
 ///     tern::heap_arena ram{8_GiB};
 ///     auto block = ram.allocate(1_MiB, "blk.0.ffn_up.weight");
-template <class = void> class basic_heap_arena final : public arena {
+template <page_source Pages = plain_pages> class basic_heap_arena final : public arena {
 public:
-    explicit basic_heap_arena(bytes limit = unlimited) : budget_("pageable memory", limit) {}
+    static constexpr bytes smallest_slab{64 * 1024};
+
+    explicit basic_heap_arena(bytes limit = unlimited, tern::budget* parent = nullptr)
+        : budget_("pageable memory", limit, parent), slabs_(budget_) {}
 
     const tern::budget& budget() const noexcept override { return budget_; }
+    /// To be the parent of another arena's.
+    tern::budget& budget() noexcept { return budget_; }
     location where() const noexcept override { return {tier_of<pageable>, 0, 0}; }
+
+    /// What is in use and what is kept for reuse.
+    bytes reserved() const { return budget_.reserved(); }
+    /// Gives what is kept for reuse back to the system.
+    void trim() noexcept { slabs_.trim(); }
 
 private:
     std::byte* take(bytes n, std::string_view what) override {
+        // Where the last bytes of the budget hold the request and not its last page, it is the heap's.
+        if (n >= smallest_slab && slab_size(n) <= budget_.available()) return slabs_.take(n, what);
         budget_.take(n, what);
         // No object is larger than that, and operator new itself may round a larger size up to nothing.
         constexpr std::uint64_t largest = std::numeric_limits<std::ptrdiff_t>::max();
@@ -102,11 +118,13 @@ private:
         return static_cast<std::byte*>(data);
     }
     void give_back(std::byte* data, bytes n) noexcept override {
+        if (n >= smallest_slab && slabs_.give_back(data, n)) return;
         ::operator delete(data, std::align_val_t{alignment});
         budget_.give_back(n);
     }
 
     tern::budget budget_;
+    slabs<Pages> slabs_;
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)
@@ -158,7 +176,7 @@ private:
                                {.needed = n.count, .available = largest()});
         const std::uint64_t offset = best->offset;
         const std::uint64_t size = occupied(offset, n);
-        budget_.take({size}, what);
+        budget_.take({size}, what, n);
         best->offset += size;
         best->size -= size;
         if (best->size == 0) holes_.erase(best);
@@ -170,7 +188,7 @@ private:
         const std::lock_guard lock(mutex_);
         const auto offset = static_cast<std::uint64_t>(data - base_);
         const std::uint64_t size = occupied(offset, n);
-        budget_.give_back({size});
+        budget_.give_back({size}, n);
         --live_;
         auto next = holes_.begin();
         while (next != holes_.end() && next->offset < offset) ++next;

@@ -1,0 +1,201 @@
+// Slabs: whole pages that are kept for reuse when they are freed, so that a steady state asks the system for nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tern/base/checked.hpp>
+#include <tern/base/error.hpp>
+#include <tern/base/units.hpp>
+#include <tern/memory/budget.hpp>
+#include <tern/memory/page_source.hpp>
+
+// AddressSanitizer is told which bytes nobody holds, so that it finds use after free in a slab, and past its end.
+#if defined(__SANITIZE_ADDRESS__)
+#define TERN_DETAIL_POISON_SLABS
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TERN_DETAIL_POISON_SLABS
+#endif
+#endif
+#if defined(TERN_DETAIL_POISON_SLABS)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace tern {
+
+namespace detail {
+
+/// Says that the first `held` bytes of a slab are somebody's and the rest nobody's.
+inline void mark_held([[maybe_unused]] std::byte* data, [[maybe_unused]] std::uint64_t held,
+                      [[maybe_unused]] std::uint64_t size) noexcept {
+#if defined(TERN_DETAIL_POISON_SLABS)
+    __asan_unpoison_memory_region(data, held);
+    __asan_poison_memory_region(data + held, size - held);
+#endif
+}
+
+} // namespace detail
+
+/// What a request of `n` bytes takes as a slab: whole pages, at least one. Stays `n` where no number holds that.
+constexpr bytes slab_size(bytes n) noexcept {
+    return n.count == 0 ? bytes{page_size} : bytes{try_round_up(n.count, page_size).value_or(n.count)};
+}
+
+/// Slabs of one budget: the common part of arenas over whole pages. A freed slab is kept and serves a later request of
+/// its size or up to a fifth less (it is at most a quarter larger than what is asked for; the best fit is taken).
+/// What is kept goes back to the system, the oldest first, before slabs in use and kept would exceed the most that was
+/// ever in use: kept slabs never cost memory that the program has not needed at once. To free allocates nothing.
+/// Thread-safe.
+///
+///     tern::slabs<tern::plain_pages> memory(budget);
+///     std::byte* data = memory.take(4_MiB, "chunk");
+template <page_source Pages> class slabs final : keeper {
+public:
+    /// `args` are for the page source. The budget must outlive the slabs, and they every byte they hand out.
+    template <class... Args>
+    explicit slabs(tern::budget& of, Args&&... args) : keeper(of), pages_(std::forward<Args>(args)...) {
+        join();
+    }
+    ~slabs() {
+        trim();
+        leave();
+    }
+
+    /// `n` bytes, aligned to a page, for `what`. Throws budget_error where the budget or the system has none left.
+    std::byte* take(bytes n, std::string_view what) {
+        const std::uint64_t size = slab_size(n).count;
+        // No object is larger than that.
+        if (size > std::uint64_t{std::numeric_limits<std::ptrdiff_t>::max()}) throw none_left(n, what);
+        auto held = lock();
+        if (const std::size_t at = best_fit(size); at < kept_.size()) return hand_out(at, n);
+        reserve_one();
+        keeper::take(size, what, n.count);
+        ++coming_;
+        held.unlock(); // to lock pages takes as long as to write them
+        page_run run;
+        try {
+            run = obtain(size, what);
+            if (run.data == nullptr) throw none_left(n, what);
+        } catch (...) {
+            held.lock();
+            --coming_;
+            keeper::give_back(size, n.count);
+            throw;
+        }
+        held.lock();
+        --coming_;
+        const slab fresh{run.data, size, run.locked};
+        all_.insert(std::upper_bound(all_.begin(), all_.end(), fresh, by_address), fresh);
+        if (fresh.locked) locked_ += size;
+        detail::mark_held(fresh.data, n.count, size);
+        return fresh.data;
+    }
+
+    /// Takes back what `take` gave for `n` bytes; false where it gave no such address.
+    bool give_back(std::byte* data, bytes n) noexcept {
+        const auto held = lock();
+        const auto s = find(data);
+        if (s == all_.end() || s->data != data) return false;
+        detail::mark_held(s->data, 0, s->size);
+        if (s->locked) locked_ -= s->size;
+        kept_.push_back(*s);
+        keep(s->size, n.count);
+        return true;
+    }
+
+    /// Gives all kept slabs back to the system.
+    void trim() noexcept {
+        const auto held = lock();
+        while (let_go()) {}
+    }
+
+    /// What is in use, all counted at one moment.
+    struct usage_counts {
+        bytes requested{}, obtained{}, locked{}, peak{};
+    };
+    usage_counts usage() const {
+        const auto held = lock();
+        const counts c = counted();
+        return {c.requested, c.used, {locked_}, c.peak};
+    }
+
+    Pages& pages() noexcept { return pages_; }
+    const Pages& pages() const noexcept { return pages_; }
+
+private:
+    struct slab {
+        std::byte* data;
+        std::uint64_t size;
+        bool locked;
+    };
+
+    static bool by_address(const slab& a, const slab& b) noexcept {
+        return reinterpret_cast<std::uintptr_t>(a.data) < reinterpret_cast<std::uintptr_t>(b.data);
+    }
+    auto find(std::byte* data) noexcept {
+        return std::lower_bound(all_.begin(), all_.end(), slab{data, 0, false}, by_address);
+    }
+    static budget_error none_left(bytes n, std::string_view what) {
+        return budget_error("the system has no memory for " + std::string(what), {.needed = n.count});
+    }
+
+    /// Room in both lists for one slab more, besides those that other threads are about to add.
+    void reserve_one() {
+        const std::size_t needed = all_.size() + coming_ + 1;
+        if (all_.capacity() < needed) all_.reserve(2 * needed);
+        if (kept_.capacity() < all_.capacity()) kept_.reserve(all_.capacity());
+    }
+
+    page_run obtain(std::uint64_t size, std::string_view what) {
+        page_run run = pages_.obtain(size, what);
+        if (run.data != nullptr) return run;
+        trim();
+        return pages_.obtain(size, what);
+    }
+
+    /// Of several that fit equally the one freed last: caches may still hold it.
+    std::size_t best_fit(std::uint64_t size) const noexcept {
+        std::size_t best = kept_.size();
+        for (std::size_t i = 0; i < kept_.size(); ++i)
+            if (kept_[i].size >= size && kept_[i].size - size <= size / 4 &&
+                (best == kept_.size() || kept_[i].size <= kept_[best].size))
+                best = i;
+        return best;
+    }
+
+    std::byte* hand_out(std::size_t at, bytes n) noexcept {
+        const slab s = kept_[at];
+        kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(at));
+        reuse(s.size, n.count);
+        if (s.locked) locked_ += s.size;
+        detail::mark_held(s.data, n.count, s.size);
+        return s.data;
+    }
+
+    bool let_go() noexcept override {
+        if (kept_.empty()) return false;
+        const slab oldest = kept_.front();
+        kept_.erase(kept_.begin());
+        all_.erase(find(oldest.data));
+        drop(oldest.size);
+        detail::mark_held(oldest.data, oldest.size, oldest.size);
+        pages_.give_back({oldest.data, oldest.locked}, oldest.size);
+        return true;
+    }
+
+    Pages pages_;
+    std::vector<slab> all_;  // by address
+    std::vector<slab> kept_; // free ones, the oldest first
+    std::size_t coming_ = 0; // slabs being obtained now
+    std::uint64_t locked_ = 0;
+};
+
+} // namespace tern
