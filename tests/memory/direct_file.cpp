@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 
 #include <tern/memory/direct_file.hpp>
@@ -78,4 +79,10 @@ TEST_CASE("memory/direct_file: what the system cannot read at once is cut") {
             CHECK(longest == std::size_t{1} << 30);
             CHECK(requests <= 4);
         }
+}
+
+TEST_CASE("memory/direct_file: a descriptor that is none is an errno") {
+    CHECK(disk_system::real().open(-1, false) == -EBADF);
+    CHECK(disk_system::real().open(-1, true) < 0);
+    CHECK(disk_system::real().state(-1).size == 0);
 }

@@ -103,6 +103,7 @@ public:
     bool begin(read_call& call) noexcept {
         call.next = nullptr;
         call.file = nullptr;
+        call.error = nullptr;
         call.moved = call.stalls = 0;
         asked_.fetch_add(call.size, std::memory_order_relaxed);
         try {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -41,15 +43,13 @@ public:
     /// Opens the file of a descriptor again, for a file description with flags of its own.
     virtual int open(int descriptor, bool direct) noexcept {
         char path[32] = "/proc/self/fd/";
-        char digits[12] = {};
-        char* at = path + std::strlen(path);
-        int n = 0;
-        do { digits[n++] = static_cast<char>('0' + descriptor % 10); } while ((descriptor /= 10) != 0);
-        while (n > 0) *at++ = digits[--n];
+        std::to_chars(path + std::strlen(path), std::end(path) - 1, descriptor);
         int opened = -1;
         do {
             opened = ::open(path, O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
         } while (opened < 0 && errno == EINTR);
+        // Without /proc, or without the permission that the descriptor was opened with: the same description again.
+        if (opened < 0 && !direct) opened = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
         return opened < 0 ? -errno : opened;
     }
     virtual void close(int descriptor) noexcept { ::close(descriptor); }
