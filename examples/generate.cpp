@@ -27,13 +27,13 @@
 #include <tern/op/paged_cache.hpp>
 #include <tern/op/sampler.hpp>
 #include <tern/plan/explain.hpp>
-#include <tern/plan/first_fit.hpp>
 #include <tern/text/stream.hpp>
 #if __has_include(<pcre2.h>)
 #include <tern/text/byte_pair.hpp>
 #endif
 
 #include "options.hpp"
+#include "placing.hpp"
 
 namespace {
 
@@ -48,11 +48,20 @@ usage: generate [MODEL.gguf] [PROMPT] [options]
   --tokens N             how many tokens to write at most (default 64)
   --context N            the longest text in tokens, prompt included (default: prompt + tokens)
 memory
-  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB; weights that fit live there
+  --policy P             first_fit (default)  what fits into vram computes there, the rest on the CPU
+                         all_cpu              everything on the CPU
+                         layer_split=N        the last N layers in vram, the rest on the CPU
+                         layer_stream         weights stream through vram, or through RAM where there is no vram
+                         expert_offload       experts are cached by use, all else stays in fast memory
+  --on-miss WAY          what expert_offload does about experts that are not in vram: fetch (default), compute (on the
+                         CPU), or split between both by their measured bandwidths
+  --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache (default),
+                         or past it by direct reads into memory that --ram counts
+  --load                 copy the weights that are not in vram to RAM at the start
+  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)
-  --load                 copy the other weights to RAM; without it they are read from the mapped file
   --threads N            workers of the CPU (default: physical cores that this process may use)
 choosing tokens
   --temperature X        0 (default) takes the most probable token
@@ -114,12 +123,15 @@ struct request {
     std::optional<std::size_t> context;
     tern::sampler choose;
     tern::runtime_options memory;
-    bool load, json, explain, special;
+    placing where;
+    tern::on_miss on_miss;
+    bool json, explain, special;
 
     explicit request(const options& args)
         : path(args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0]),
           prompt(args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created")),
-          tokens(args.whole("tokens", 64)), choose(sampling_of(args)), load(args.on("load")), json(args.on("json")),
+          tokens(args.whole("tokens", 64)), choose(sampling_of(args)), where(placing::of(args)),
+          on_miss(tern::parse_on_miss(args.text("on-miss", "fetch"))), json(args.on("json")),
           explain(args.on("explain")), special(args.on("special")) {
         if (args.plain().size() > 2)
             throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
@@ -130,6 +142,12 @@ struct request {
                   .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
                                                 : tern::bytes_per_second{},
                   .latency = {double(args.whole("latency-us", 0)) * 1e-6}};
+    }
+
+    /// The longest text in tokens.
+    std::size_t longest(std::size_t prompt_tokens) const {
+        const std::size_t most = std::numeric_limits<std::size_t>::max() - prompt_tokens;
+        return context.value_or(prompt_tokens + std::min(tokens, most));
     }
 
 private:
@@ -179,6 +197,12 @@ struct result {
     std::string text;
     std::vector<std::int32_t> tokens;
     figures timing;
+    moved_bytes loaded{};  // before the prompt
+    moved_bytes prompt{};  // for it
+    moved_bytes decoding{};
+
+    /// Passes that `decoding` was moved for: the first token came with the prompt.
+    std::size_t passes() const { return timing.new_tokens > 1 ? timing.new_tokens - 1 : 0; }
 };
 
 /// Ends the line of text, also where an error cuts it short.
@@ -191,14 +215,14 @@ struct line {
 
 /// Prefill and decode, with text going out as soon as its characters are whole.
 result write_text(tern::runtime& run, const tern::decoder& model, const tern::tokenizer& words,
-                  std::vector<std::int32_t> history, request& wanted) {
-    const std::size_t most = std::numeric_limits<std::size_t>::max() - history.size();
-    tern::paged_cache cache(
-        run.ram(), model.config().cache_for(wanted.context.value_or(history.size() + std::min(wanted.tokens, most))));
+                  const tern::disk_reader& reader, std::vector<std::int32_t> history, request& wanted) {
+    tern::paged_cache cache(run.ram(), model.config().cache_for(wanted.longest(history.size())));
     tern::any_cache any(cache);
     result out;
     out.timing.prompt_tokens = history.size();
     tern::text_stream stream(words);
+    out.loaded = moved_bytes::so_far(run, reader);
+    moved_bytes at_first = out.loaded;
     const double begin = now();
     double first = begin;
     const auto show = [&](std::string_view piece) {
@@ -206,7 +230,10 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
         if (!wanted.json) std::cout << piece << std::flush;
     };
     auto on_token = [&](std::int32_t token) {
-        if (out.tokens.empty()) first = now();
+        if (out.tokens.empty()) {
+            first = now();
+            at_first = moved_bytes::so_far(run, reader);
+        }
         out.tokens.push_back(token);
         if (words.is_end(token)) return false;
         show(stream.push(token));
@@ -221,6 +248,8 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
     out.timing.new_tokens = out.tokens.size();
     out.timing.prefill_seconds = first - begin;
     out.timing.decode_seconds = now() - first;
+    out.prompt = at_first - out.loaded;
+    out.decoding = moved_bytes::so_far(run, reader) - at_first;
     return out;
 }
 
@@ -240,10 +269,17 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     for (const tern::memory_space& m : run.machine().memories)
         json.member(to_string(m.where), plan.bytes_at(graph, m.where).count);
     json.end_object();
-    if (tern::emulated_device* gpu = run.accelerator()) {
-        json.member("link_bytes_to_device", gpu->traffic().to_device.count);
-        json.member("link_bytes_to_host", gpu->traffic().to_host.count);
-    }
+    json.member("policy", std::string(plan.policy));
+    json.key("moved").begin_object();
+    json.key("loading");
+    r.loaded.write(json);
+    json.key("prompt");
+    r.prompt.write(json);
+    json.key("decoding");
+    r.decoding.write(json);
+    json.member("decoding_passes", r.passes());
+    json.end_object();
+    json.member("ram_peak", run.ram().budget().peak().count);
     json.end_object();
     std::cout << std::move(json).take() << "\n";
 }
@@ -255,7 +291,13 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
               << " kernels; weights:";
     for (const tern::memory_space& m : run.machine().memories)
         std::cerr << " " << to_string(m.where) << " " << to_string(plan.bytes_at(graph, m.where));
-    std::cerr << "\n";
+    std::cerr << "\npolicy " << plan.policy << "; loading moved: " << r.loaded.text() << "\nprompt: " << r.prompt.text()
+              << "\n";
+    if (const std::size_t n = r.passes()) {
+        const moved_bytes each{r.decoding.disk / n, r.decoding.to_device / n, r.decoding.to_host / n,
+                               r.decoding.hits / n, r.decoding.misses / n};
+        std::cerr << "each token: " << each.text() << "\n";
+    }
 }
 
 int run_program(const options& args) {
@@ -272,15 +314,20 @@ int run_program(const options& args) {
         throw tern::config_error("the prompt has " + std::to_string(history.size()) + " tokens, more than --context " +
                                  std::to_string(*wanted.context));
 
+    const std::unique_ptr<tern::disk_reader> reader = wanted.where.open_reader();
+    wanted.memory.disk = reader.get();
     tern::runtime run(wanted.memory);
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
     const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch);
-    const tern::tier_info rest = wanted.load ? tern::tier_of<tern::pageable> : tern::tier_of<tern::mapped>;
-    const tern::placement plan = tern::first_fit{.rest = rest}.place(graph, run.machine());
+    run.reserve(tern::paged_cache::bytes_for(model->config().cache_for(wanted.longest(history.size()))) +
+                (run.accelerator() != nullptr ? tern::staging_room(graph) : tern::bytes{}));
+    const tern::placement plan = wanted.where.place(graph, run.machine());
     if (wanted.explain) std::cerr << tern::explain(plan, graph, run.machine());
 
     const interrupts interrupt;
     run.ctx().stop_with(interrupt.token());
+    run.ctx().treat_misses(tern::miss_policy(wanted.on_miss), &run.time());
+    run.store().stop_with(interrupt.token());
     try {
         progress shown;
         shown.total = tern::bytes_to_load(plan, graph);
@@ -291,7 +338,7 @@ int run_program(const options& args) {
     {
         line text{.open = !wanted.json};
         if (!wanted.json) std::cout << wanted.prompt << std::flush;
-        written = write_text(run, *model, words, std::move(history), wanted);
+        written = write_text(run, *model, words, *reader, std::move(history), wanted);
     }
     if (wanted.json)
         print_json(written, plan, graph, run);
@@ -307,7 +354,7 @@ int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
                            {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads",
-                            "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
+                            "policy", "disk", "on-miss", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
                            {"load", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;

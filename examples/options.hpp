@@ -57,13 +57,14 @@ public:
         return has(name) ? tern::parse_bytes(values_.at(name)) : otherwise;
     }
     std::uint64_t whole(const std::string& name, std::uint64_t otherwise) const {
-        if (!has(name)) return otherwise;
-        const std::string& value = values_.at(name);
+        return has(name) ? whole_number("--" + name, values_.at(name)) : otherwise;
+    }
+    static std::uint64_t whole_number(const std::string& name, const std::string& value) {
         char* end = nullptr;
         errno = 0;
         const std::uint64_t number = std::strtoull(value.c_str(), &end, 10);
         if (value.empty() || value[0] < '0' || value[0] > '9' || *end != 0 || errno != 0)
-            throw tern::config_error("--" + name + " takes a whole number, not \"" + value + "\"");
+            throw tern::config_error(name + " takes a whole number, not \"" + value + "\"");
         return number;
     }
     float real(const std::string& name, float otherwise) const {

@@ -63,7 +63,7 @@ struct reversed_order { // the last byte first, each by itself
     static tern::task<void> move(tern::transfer_request request) {
         const tern::allocation one = request.staging->allocate(1_B, request.what);
         for (std::uint64_t i = request.size.count; i-- > 0;) {
-            tern::detail::read_backing(request, i, one.data(), 1);
+            co_await tern::read_backing(request, i, one.data(), 1);
             co_await tern::copy(*request.on, *request.home, tern::direction::to_device, request.to + i, one.data(),
                                 1_B);
         }

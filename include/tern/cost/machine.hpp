@@ -11,10 +11,14 @@
 
 namespace tern {
 
-/// A memory and the bytes of it that a plan may use.
+/// A memory and the bytes of it that a run may use.
 struct memory_space {
     location where{};
     bytes budget{};
+    bytes reserved{}; ///< of the budget, for what is no weight: key-value cache, staging, activations
+
+    /// What weights may take; 0 where what is reserved exceeds the budget.
+    bytes room() const noexcept { return budget > reserved ? bytes{budget.count - reserved.count} : bytes{}; }
 };
 
 /// What a placement policy is told about the machine.
@@ -35,6 +39,21 @@ struct machine {
         }
         changed.memories.push_back({where, budget});
         return changed;
+    }
+
+    /// The same machine with bytes of a location set aside, beside those that are already.
+    machine with_reserved(const location& where, bytes n) const {
+        machine changed = *this;
+        for (memory_space& m : changed.memories)
+            if (m.where == where) m.reserved += n;
+        return changed;
+    }
+
+    /// What weights may take at a location; 0 where there is no such memory.
+    bytes room_at(const location& where) const noexcept {
+        for (const memory_space& m : memories)
+            if (m.where == where) return m.room();
+        return {};
     }
 
     /// The budget at a location; 0 where there is no such memory.

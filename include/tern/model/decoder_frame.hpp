@@ -62,8 +62,10 @@ public:
         activation x = co_await embed(ctx, embedding_, b.tokens);
         for (std::size_t i = 0; i < layers_.size(); ++i) {
             layer_step<Cache> step{ctx, b, cache, i, angles};
+            if (recorder* into = ctx.recording()) into->enter_layer(i);
             x = co_await static_cast<const Derived&>(*this).run_layer(step, layers_[i], std::move(x));
         }
+        if (recorder* into = ctx.recording()) into->enter_layer(graph_node::no_layer);
         x = co_await select_rows(ctx, std::move(x), b.outputs);
         x = co_await rms_norm(ctx, x, norm_, config_.norm_eps);
         co_return co_await linear(ctx, x, output_);

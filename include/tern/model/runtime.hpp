@@ -7,14 +7,19 @@
 #include <stop_token>
 #include <utility>
 
+#include <tern/async/loop_thread.hpp>
+#include <tern/async/real_clock.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/cost/machine.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/device/host_memory.hpp>
 #include <tern/memory/arena.hpp>
+#include <tern/memory/pinned_arena.hpp>
 #include <tern/op/context.hpp>
 #include <tern/plan/apply.hpp>
 #include <tern/plan/placement.hpp>
+#include <tern/residency/scheduler.hpp>
 #include <tern/residency/store.hpp>
 
 namespace tern {
@@ -23,57 +28,89 @@ namespace tern {
 struct runtime_options {
     std::size_t threads = 0;      ///< workers of the cpu device; 0: one for each usable core
     bytes ram = unlimited;        ///< for copies of weights, activations and the cache; mappings do not count
+    bytes pinned{};               ///< of that, how much may be page-locked for weights
     bytes vram{};                 ///< of the emulated accelerator; 0: there is none
     bytes_per_second bandwidth{}; ///< of its link; infinite by default
     seconds latency{};            ///< of one copy over it
+    seconds launch{};             ///< that one of its operators takes at least
+    disk_reader* disk = nullptr;  ///< how files are read, such as tern::open_reader's; null: by plain reads
 };
 
-/// Owns everything that outlives a model: make it first. Not movable; used by one thread.
+/// Owns everything that outlives a model: make it first. Not movable; used by one thread. Transfers run on a thread of
+/// their own, and are scheduled ahead in the order of the graph that was loaded.
 ///
 ///     tern::runtime run{{.vram = 8_MiB}};
 ///     auto model = tern::open_decoder(file, run.store());
 template <class = void> class basic_runtime {
 public:
     explicit basic_runtime(const runtime_options& options)
-        : ram_(options.ram), cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), store_(loop_, ram_),
-          context_(loop_, cpu_) {
-        devices_[0] = &cpu_;
-        machine_.memories.push_back({{tier_of<pageable>, 0, 0}, options.ram});
-        machine_.memories.push_back({{tier_of<mapped>, 0, 0}, unlimited});
+        : ram_(options.ram), pinned_({.limit = options.pinned, .parent = &ram_.budget()}),
+          staging_({.limit = staging_limit, .parent = &ram_.budget()}),
+          cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), locked_(cpu_, pinned_),
+          store_(loop_, staging_, {.transfers = &transfers_.loop(), .disk = options.disk, .time = &time_}),
+          order_(store_), context_(loop_, cpu_) {
+        add(cpu_, options.ram);
+        machine_.memories.push_back({{tier_of<mapped>, 0, 0}, unlimited, {}});
+        machine_.memories.push_back({{tier_of<direct>, 0, 0}, unlimited, {}});
+        if (options.pinned.count != 0) add(locked_, options.pinned);
         if (options.vram.count == 0) return;
-        accelerator_ = std::make_unique<emulated_device>(emulated_options{
-            .capacity = options.vram, .bandwidth = options.bandwidth, .latency = options.latency, .index = 0});
-        devices_[1] = accelerator_.get();
-        machine_.memories.push_back({accelerator_->memory().where(), options.vram});
+        accelerator_ = std::make_unique<emulated_device>(emulated_options{.capacity = options.vram,
+                                                                          .bandwidth = options.bandwidth,
+                                                                          .latency = options.latency,
+                                                                          .launch = options.launch,
+                                                                          .index = 0});
+        add(*accelerator_, options.vram);
     }
     basic_runtime(const basic_runtime&) = delete;
     basic_runtime& operator=(const basic_runtime&) = delete;
 
     run_loop& loop() noexcept { return loop_; }
+    const clock& time() const noexcept { return time_; }
     heap_arena& ram() noexcept { return ram_; }
+    pinned_arena& pinned_ram() noexcept { return pinned_; }
+    pinned_arena& staging() noexcept { return staging_; }
     cpu_device& cpu() noexcept { return cpu_; }
     /// Null where options.vram was 0.
     emulated_device* accelerator() noexcept { return accelerator_.get(); }
     residency_store& store() noexcept { return store_; }
     context& ctx() noexcept { return context_; }
     const tern::machine& machine() const noexcept { return machine_; }
-    std::span<device* const> devices() const noexcept { return {devices_, accelerator_ ? 2u : 1u}; }
+    std::span<device* const> devices() const noexcept { return {devices_, device_count_}; }
+
+    /// Sets bytes of the RAM's budget aside that are no weights, such as the key-value cache, before a plan is made.
+    void reserve(bytes n) { machine_ = machine_.with_reserved(cpu_.memory().where(), n); }
 
     /// Checks a placement against the budgets, then brings the weights to their places.
     void load(const placement& p, const graph& g, std::stop_token stop = {}, arrival_listener* listener = nullptr) {
         check(p, g, machine_);
+        order_.follow({});
         loop_.run(apply(p, g, store_, devices(), std::move(stop), listener));
+        order_.follow(streaming_order(p, g, devices()));
     }
 
 private:
+    static constexpr bytes staging_limit{32 << 20};
+
+    void add(device& d, bytes budget) {
+        devices_[device_count_++] = &d;
+        machine_.memories.push_back({d.memory().where(), budget, {}});
+    }
+
     run_loop loop_;
+    real_clock time_;
     heap_arena ram_;
+    pinned_arena pinned_;
+    pinned_arena staging_; // of weights on their way to the accelerator
     cpu_device cpu_;
+    host_memory locked_;
     std::unique_ptr<emulated_device> accelerator_;
+    loop_thread transfers_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
+    scheduler order_;
     context context_;
     tern::machine machine_;
-    device* devices_[2] = {};
+    device* devices_[3] = {};
+    std::size_t device_count_ = 0;
 };
 
 /// The runtime. (A template underneath, so that a program compiles it only where it makes one.)

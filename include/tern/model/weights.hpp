@@ -11,16 +11,17 @@
 #include <tern/model/config.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
-#include <tern/transfer/staged.hpp>
+#include <tern/transfer/prefetched.hpp>
 
 namespace tern {
 
 class checkpoint; // file/checkpoint.hpp: only those who open files include it
 
-/// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte.
-using any_weight = tensor<all_formats, tiers<vram, pageable, mapped>, staged<bytes{1 << 20}, 2>>;
+/// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte, and
+/// brought up to sixteen tensors before its use where it streams.
+using any_weight = tensor<all_formats, tiers<vram, pinned, pageable, mapped, direct>, prefetched<16>>;
 
-/// Makes the tensors of one model. The file and the store must outlive them.
+/// Makes the tensors of one model. A transfer that repacks a stored format makes the tensor one of the other format. The file and the store must outlive them.
 ///
 ///     tern::weights<tern::any_weight> from(file, store);
 ///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);
@@ -67,22 +68,30 @@ private:
         const error_context where{.path = file_.path(), .tensor = name};
         if (!fits(stored, shape))
             throw parse_error("has shape " + shape_of(stored) + ", expected " + to_string(shape), where);
-        const std::size_t format = Weight::formats_type::index_of_name(stored.format);
+        using transfer = typename Weight::transfer_type;
+        const std::string_view arriving = arrives_as<transfer>(stored.format);
+        const std::size_t format = Weight::formats_type::index_of_name(arriving);
         if (format == Weight::formats_type::size)
             throw unsupported_error(
                 "is stored as " + std::string(stored.format) + ", which this decoder's weights do not list", where);
         used_.push_back(name);
+        const bool repacked = arriving != std::string_view(stored.format);
         const std::byte* memory = nullptr;
-        if constexpr (Weight::tiers_type::template contains<mapped>) memory = file_.mapped(stored).data();
-        const std::uint64_t size = stored.bytes / shape.experts;
+        if constexpr (Weight::tiers_type::template contains<mapped>)
+            if (!repacked) memory = file_.mapped(stored).data();
+        const bytes size{stored.bytes / shape.experts};
         slice_id first = 0;
         for (std::size_t e = 0; e < shape.experts; ++e) {
-            const std::uint64_t begin = e * size;
-            const slice_id id = store_.add(shape.experts == 1 ? name : name + "[" + std::to_string(e) + "]",
-                                           {.file = &file_.source(stored.shard),
-                                            .offset = stored.offset + begin,
-                                            .memory = memory != nullptr ? memory + begin : nullptr},
-                                           {size});
+            const std::uint64_t begin = e * size.count;
+            backing from{.file = &file_.source(stored.shard),
+                         .offset = stored.offset + begin,
+                         .memory = memory != nullptr ? memory + begin : nullptr};
+            if (repacked) {
+                from.stored = size;
+                from.format = stored.format;
+            }
+            const slice_id id = store_.add(shape.experts == 1 ? name : name + "[" + std::to_string(e) + "]", from,
+                                           arrival_size<transfer>(stored.format, size));
             if (e == 0) first = id;
         }
         return Weight(store_, first, format, shape, name);

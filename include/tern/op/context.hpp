@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <tern/async/clock.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/async/task.hpp>
 #include <tern/base/error.hpp>
@@ -15,6 +16,7 @@
 #include <tern/kernel/slot.hpp>
 #include <tern/op/activation.hpp>
 #include <tern/op/batch.hpp>
+#include <tern/op/misses.hpp>
 #include <tern/op/scratch_pool.hpp>
 #include <tern/plan/recorder.hpp>
 
@@ -55,6 +57,16 @@ public:
     /// Null while computing.
     recorder* recording() const noexcept { return recorder_; }
     bytes recorded_peak() const noexcept { return meter_.peak; }
+
+    /// How experts that are missing are treated, and the clock and links that this is measured with; neither is needed
+    /// for on_miss::fetch and on_miss::compute.
+    void treat_misses(miss_policy how, const clock* time = nullptr) {
+        misses_ = how;
+        time_ = time;
+    }
+    miss_policy& misses() noexcept { return misses_; }
+    /// Null where nothing is measured.
+    const clock* time() const noexcept { return time_; }
 
     /// Checked between operators: stopping a run makes the next operator throw stopped_error.
     void stop_with(std::stop_token token) { stop_ = std::move(token); }
@@ -143,6 +155,8 @@ private:
     recorder* recorder_ = nullptr;
     activation_meter meter_{};
     std::stop_token stop_{};
+    miss_policy misses_{};
+    const clock* time_ = nullptr;
     std::deque<scratch_pool> pools_; // addresses stay: activations refer to them
 };
 

@@ -33,6 +33,12 @@ public:
         return {n};
     }
 
+    /// Bytes that a cache takes at most, when every sequence is as long as it may be.
+    static bytes bytes_for(const kv_shape& s, std::size_t page_tokens = 32) {
+        const std::uint64_t pages = s.context / page_tokens + (s.context % page_tokens != 0);
+        return bytes_of_page(s, page_tokens) * checked_mul<std::uint64_t>(pages, s.sequences, "the pages of a cache");
+    }
+
     const kv_shape& shape() const noexcept { return shape_; }
     std::size_t page_tokens() const noexcept { return page_tokens_; }
     /// Pages taken from the arena so far, in use or free.

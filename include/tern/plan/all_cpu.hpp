@@ -13,9 +13,9 @@ struct all_cpu {
     tier_info in = tier_of<mapped>;
 
     template <class = void> placement place(const graph& g, const machine&) const {
-        placement p{name, {}};
+        placement p{name, {}, {}};
         for (const planned_tensor& t : g.tensors)
-            p.tensors.push_back({{host_tier(t)}, "the policy computes on the host"});
+            p.tensors.push_back({{host_tier(t)}, "the policy computes on the host", {}});
         return p;
     }
 
@@ -23,7 +23,7 @@ private:
     tier_info host_tier(const planned_tensor& t) const {
         if (t.allows(in)) return in;
         for (const tier_info& tier : t.allowed)
-            if (tier.reached_by == reach::host) return tier;
+            if (tier.reached_by == reach::host && tier != tier_of<direct>) return tier;
         throw config_error("its type allows no host memory, and the policy is all_cpu", {.tensor = t.name});
     }
 };

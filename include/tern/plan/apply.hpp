@@ -1,4 +1,4 @@
-// Carrying out a placement: copies are brought to where they were placed, the rest is computed from its mapping.
+// Carrying out a placement: copies are brought to where they were placed, and the scheduler is told what streams.
 #pragma once
 
 #include <cstddef>
@@ -6,19 +6,49 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tern/plan/placement.hpp>
+#include <tern/residency/scheduler.hpp>
 #include <tern/residency/store.hpp>
 
 namespace tern {
 
 namespace detail {
 
-/// The device that computes what lies at `where`, and in whose memory it lies where it is copied.
-inline device& device_at(std::span<device* const> devices, const location& where, const std::string& tensor) {
+/// The device that reads what lies at `where`.
+inline device& device_reading(std::span<device* const> devices, const location& where, const std::string& tensor) {
     for (device* d : devices)
         if (d->reads(where)) return *d;
     throw config_error("no device computes on " + to_string(where), {.tensor = tensor});
+}
+
+/// The device in whose memory a copy at `where` lies.
+inline device& device_holding(std::span<device* const> devices, const location& where, const std::string& tensor) {
+    for (device* d : devices)
+        if (d->memory().where() == where) return *d;
+    throw config_error("no device has memory in " + to_string(where), {.tensor = tensor});
+}
+
+/// The device that computes a tensor.
+inline device& computing_device(const planned_tensor& t, const placed_tensor& p, std::span<device* const> devices) {
+    return device_reading(devices, p.computes.value_or(p.where), t.name);
+}
+
+/// Copies of an earlier placement that this one does not want are given up.
+template <class = void>
+void give_up_others(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices) {
+    for (std::size_t i = 0; i < g.tensors.size(); ++i)
+        for (std::size_t e = 0; e < g.tensors[i].shape.experts; ++e)
+            for (device* d : devices)
+                if (d->memory().where() != p.tensors[i].where)
+                    store.evict(g.tensors[i].first + static_cast<slice_id>(e), *d);
+}
+
+template <class = void>
+void bound_pools(const placement& p, residency_store& store, std::span<device* const> devices) {
+    for (device* d : devices) store.bound(*d, unlimited);
+    for (const pool_plan& pool : p.pools) store.bound(device_holding(devices, pool.where, "a pool"), pool.limit);
 }
 
 } // namespace detail
@@ -27,8 +57,24 @@ inline device& device_at(std::span<device* const> devices, const location& where
 inline bytes bytes_to_load(const placement& p, const graph& g) {
     bytes sum{};
     for (std::size_t i = 0; i < p.tensors.size(); ++i)
-        if (p.tensors[i].where.tier != tier_of<mapped>) sum += g.tensors[i].size();
+        if (detail::holds_copies(p.tensors[i].where.tier)) sum += g.tensors[i].size();
     return sum;
+}
+
+/// The uses of one forward pass whose weights are brought for them, in order; experts are not among them, because only
+/// their router knows. What is read from a mapping is among them too, so that the system is told.
+template <class = void>
+std::vector<scheduled_use> streaming_order(const placement& p, const graph& g, std::span<device* const> devices) {
+    std::vector<scheduled_use> order;
+    for (const graph_node& node : g.nodes)
+        for (const std::size_t t : node.tensors) {
+            const planned_tensor& tensor = g.tensors[t];
+            const bool stays = !p.tensors[t].streamed() && p.tensors[t].where.tier != tier_of<mapped>;
+            if (stays || tensor.ahead == 0 || node.active != 0 || node.op == "embed") continue;
+            order.push_back({tensor.first, &detail::computing_device(tensor, p.tensors[t], devices), tensor.move,
+                             tensor.ahead});
+        }
+    return order;
 }
 
 /// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
@@ -39,21 +85,21 @@ inline bytes bytes_to_load(const placement& p, const graph& g) {
 template <class Void = void>
 task<Void> apply(const placement& p, const graph& g, residency_store& store, std::span<device* const> devices,
                  std::stop_token stop = {}, arrival_listener* listener = nullptr) {
-    for (std::size_t i = 0; i < g.tensors.size(); ++i)
-        for (std::size_t e = 0; e < g.tensors[i].shape.experts; ++e)
-            for (device* d : devices)
-                if (d->memory().where() != p.tensors[i].where)
-                    store.evict(g.tensors[i].first + static_cast<slice_id>(e), *d);
+    detail::give_up_others(p, g, store, devices);
+    detail::bound_pools(p, store, devices);
     for (std::size_t i = 0; i < g.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
-        const location where = p.tensors[i].where;
-        device& on = detail::device_at(devices, where, t.name);
+        const placed_tensor& placed = p.tensors[i];
+        device& computing = detail::computing_device(t, placed, devices);
         for (std::size_t e = 0; e < t.shape.experts; ++e) {
             const slice_id slice = t.first + static_cast<slice_id>(e);
-            if (where.tier == tier_of<mapped>)
-                store.assign(slice, on);
-            else
-                co_await store.place(slice, on, t.move, stop, listener);
+            device* holder = nullptr;
+            if (detail::holds_copies(placed.where.tier)) {
+                holder = &detail::device_holding(devices, placed.where, t.name);
+                co_await store.place(slice, *holder, t.move, stop, listener);
+            }
+            if (holder != &computing)
+                store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
         }
     }
 }

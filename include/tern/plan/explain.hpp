@@ -17,6 +17,11 @@ inline std::string padded(std::string_view text, std::size_t width) {
     return out;
 }
 
+/// Where a tensor lies, and where it is brought to for a use.
+inline std::string way_of(const placed_tensor& p) {
+    return p.streamed() ? to_string(p.where) + " -> " + to_string(*p.computes) : to_string(p.where);
+}
+
 } // namespace detail
 
 /// A line for each tensor (name, format, bytes, location, reason), then a line for each memory with its budget.
@@ -26,15 +31,18 @@ template <class = void> std::string explain(const placement& p, const graph& g, 
     std::size_t longest = 6;
     for (const planned_tensor& t : g.tensors) longest = t.name.size() > longest ? t.name.size() : longest;
     std::string text = "policy " + std::string(p.policy) + "\n" + detail::padded("tensor", longest) +
-                       "  format  size        place     reason\n";
+                       "  format  size        place               reason\n";
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
         text += detail::padded(t.name, longest) + "  " + detail::padded(t.format, 6) + "  " +
-                detail::padded(to_string(t.size()), 10) + "  " + detail::padded(to_string(p.tensors[i].where), 8) +
+                detail::padded(to_string(t.size()), 10) + "  " + detail::padded(detail::way_of(p.tensors[i]), 18) +
                 "  " + p.tensors[i].reason + "\n";
     }
     for (const memory_space& memory : m.memories) {
         text += to_string(memory.where) + ": " + to_string(p.bytes_at(g, memory.where)) + " of weights";
+        if (p.pool_at(memory.where).count != 0)
+            text += ", " + to_string(p.pool_at(memory.where)) + " of room for others on their way";
+        if (memory.reserved.count != 0) text += ", " + to_string(memory.reserved) + " reserved";
         if (memory.budget != unlimited) text += ", budget " + to_string(memory.budget);
         text += "\n";
     }

@@ -22,6 +22,7 @@ struct planned_tensor {
     bytes slice_size{}; ///< of each
     std::vector<tier_info> allowed{};
     move_function move = nullptr; ///< how its type moves it
+    std::size_t ahead = 0;        ///< slices that its transfer wants brought beforehand
 
     bool allows(const tier_info& tier) const noexcept {
         for (const tier_info& t : allowed)
@@ -38,6 +39,9 @@ struct graph_node {
     std::size_t rows = 0;               ///< tokens in
     std::size_t cols = 0;               ///< width out
     std::size_t active = 0;             ///< experts that a token uses; 0 where all weights are used
+    std::size_t layer = no_layer;       ///< of the decoder; no_layer before the first and after the last
+
+    static constexpr std::size_t no_layer = static_cast<std::size_t>(-1);
 };
 
 /// Everything that a placement needs to know about a decoder.
@@ -45,6 +49,9 @@ struct graph {
     std::vector<planned_tensor> tensors{}; ///< in the order of their first use
     std::vector<graph_node> nodes{};       ///< in the order of the calls
     bytes activation_peak{};               ///< bytes of activations alive at once, for the recorded batch
+
+    /// Where the activations of a run need room, with a quarter more for their pools' sizes.
+    bytes activation_room() const { return {checked_add(activation_peak.count, activation_peak.count / 4)}; }
 
     bytes weight_bytes() const {
         bytes sum{};

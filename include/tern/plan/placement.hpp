@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,21 +13,41 @@
 #include <tern/memory/budget.hpp>
 #include <tern/memory/tier.hpp>
 #include <tern/plan/graph.hpp>
+#include <tern/residency/records.hpp>
 
 namespace tern {
 
 /// One decision.
 struct placed_tensor {
-    location where{};
+    location where{}; ///< where it lies between uses
     std::string reason{};
+    std::optional<location> computes{}; ///< the memory it is brought to for a use; absent: it is read where it lies
+    retention stay = retention::drop;   ///< what becomes of it there after a use
+
+    /// Whether it is brought anew for uses.
+    bool streamed() const noexcept { return computes.has_value(); }
+};
+
+/// Room for streamed and cached copies in one memory.
+struct pool_plan {
+    location where{};
+    bytes limit{};
 };
 
 /// Decisions in the order of graph::tensors.
 struct placement {
     std::string_view policy{};
     std::vector<placed_tensor> tensors{};
+    std::vector<pool_plan> pools{};
 
-    /// Bytes of weights at a location.
+    /// The limit of the pool at a location; 0 where there is none.
+    bytes pool_at(const location& where) const noexcept {
+        for (const pool_plan& p : pools)
+            if (p.where == where) return p.limit;
+        return {};
+    }
+
+    /// Bytes of weights at a location, without those that are brought there for a use.
     bytes bytes_at(const graph& g, const location& where) const {
         bytes sum{};
         for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -41,7 +62,7 @@ struct placement {
 ///         static constexpr std::string_view name = "everything_mapped";
 ///         tern::placement place(const tern::graph& g, const tern::machine&) const {
 ///             return {name, std::vector<tern::placed_tensor>(g.tensors.size(), {{tern::tier_of<tern::mapped>},
-///             "mine"})};
+///             "mine"}), {}};
 ///         }
 ///     };
 template <class P>
@@ -50,32 +71,60 @@ concept placement_policy = requires(const P& policy, const graph& g, const machi
     { policy.place(g, m) } -> std::same_as<placement>;
 };
 
-/// Throws unless a placement has one decision for each tensor, in a tier that the tensor's type allows, inside the
-/// budgets. Mapped tensors take nothing from a budget: their pages come and go.
+namespace detail {
+
+/// Copies may lie there; elsewhere bytes stay in their file.
+inline bool holds_copies(const tier_info& t) noexcept { return t != tier_of<mapped> && t != tier_of<direct>; }
+
+inline void check_allowed(const planned_tensor& t, const location& where) {
+    if (t.allows(where.tier)) return;
+    std::string allowed;
+    for (const tier_info& tier : t.allowed) allowed += (allowed.empty() ? "" : ", ") + std::string(tier.name);
+    throw config_error("was placed in " + to_string(where) + ", and its type allows " + allowed, {.tensor = t.name});
+}
+
+inline void check_there(const planned_tensor& t, const location& where, const machine& m) {
+    for (const memory_space& memory : m.memories)
+        if (memory.where == where) return;
+    throw config_error("was placed in " + to_string(where) + ", which this machine does not have", {.tensor = t.name});
+}
+
+} // namespace detail
+
+/// Throws unless a placement has one decision for each tensor, in tiers that the tensor's type allows, inside the
+/// budgets less what is reserved, and with pools that hold the largest slice that is streamed through them. Mapped
+/// tensors take nothing from a budget: their pages come and go.
 template <class = void> void check(const placement& p, const graph& g, const machine& m) {
     if (p.tensors.size() != g.tensors.size())
         throw config_error("the policy placed " + std::to_string(p.tensors.size()) + " of " +
                            std::to_string(g.tensors.size()) + " tensors");
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
-        if (g.tensors[i].allows(p.tensors[i].where.tier)) continue;
-        std::string allowed;
-        for (const tier_info& t : g.tensors[i].allowed) allowed += (allowed.empty() ? "" : ", ") + std::string(t.name);
-        throw config_error("was placed in " + to_string(p.tensors[i].where) + ", and its type allows " + allowed,
-                           {.tensor = g.tensors[i].name});
+        const placed_tensor& placed = p.tensors[i];
+        detail::check_allowed(g.tensors[i], placed.where);
+        if (placed.streamed()) detail::check_allowed(g.tensors[i], *placed.computes);
+        if (!placed.streamed() && placed.where.tier == tier_of<direct>)
+            throw config_error("was placed in direct, where nothing computes, and nothing says where to bring it",
+                               {.tensor = g.tensors[i].name});
     }
     for (const memory_space& memory : m.memories) {
-        const bytes needed = p.bytes_at(g, memory.where);
-        if (needed > memory.budget && memory.where.tier != tier_of<mapped>)
+        if (!detail::holds_copies(memory.where.tier)) continue;
+        const bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
+        if (needed > memory.room())
             throw budget_error("the placement does not fit " + to_string(memory.where) +
                                    ": raise its budget or place less there",
-                               {.needed = needed.count, .available = memory.budget.count});
+                               {.needed = checked_add(needed.count, memory.reserved.count),
+                                .available = memory.budget.count});
     }
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
-        bool there = false;
-        for (const memory_space& memory : m.memories) there = there || memory.where == p.tensors[i].where;
-        if (!there)
-            throw config_error("was placed in " + to_string(p.tensors[i].where) + ", which this machine does not have",
-                               {.tensor = g.tensors[i].name});
+        const planned_tensor& t = g.tensors[i];
+        detail::check_there(t, p.tensors[i].where, m);
+        if (!p.tensors[i].streamed()) continue;
+        detail::check_there(t, *p.tensors[i].computes, m);
+        const bytes pool = p.pool_at(*p.tensors[i].computes);
+        if (pool < t.slice_size)
+            throw budget_error("does not fit the room for streamed weights in " + to_string(*p.tensors[i].computes) +
+                                   ": raise its budget or place less there",
+                               {.tensor = t.name, .needed = t.slice_size.count, .available = pool.count});
     }
 }
 

@@ -16,8 +16,10 @@ class recorder {
 public:
     /// Begins the node of one operator call; `uses` adds what it reads.
     void call(std::string_view op, std::size_t rows, std::size_t cols, std::size_t active = 0) {
-        graph_.nodes.push_back({op, {}, rows, cols, active});
+        graph_.nodes.push_back({op, {}, rows, cols, active, layer_});
     }
+    /// The calls from here on belong to a layer of the decoder; graph_node::no_layer for none.
+    void enter_layer(std::size_t layer) noexcept { layer_ = layer; }
 
     template <weight_tensor Weight> void uses(const Weight& w) {
         if (w.owns()) return; // its place is fixed
@@ -32,7 +34,8 @@ public:
                                       w.slice(),
                                       w.slice_bytes(),
                                       {std::begin(tiers_type::list), std::end(tiers_type::list)},
-                                      &Weight::transfer_type::move});
+                                      &Weight::transfer_type::move,
+                                      ahead_of<typename Weight::transfer_type>()});
         }
         graph_.nodes.back().tensors.push_back(at);
     }
@@ -47,6 +50,7 @@ private:
     static constexpr std::size_t unseen = static_cast<std::size_t>(-1);
 
     graph graph_;
+    std::size_t layer_ = graph_node::no_layer;
     std::vector<std::size_t> index_; // by slice: its tensor's place in the graph
 };
 

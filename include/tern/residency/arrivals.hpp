@@ -62,7 +62,7 @@ protected:
                     got = hold(s, *awaited);
                 }
             }
-            if (begin) start({{id, 1}, &on, move, arrival_cause::demand, stop, listener});
+            if (begin) start({{id, 1}, &on, move, arrival_cause::demand, stop, listener, {}});
             if (!got) got = co_await wait_for{*this, *awaited, on.memory().where()};
             if (!got) continue;
             if (told != nullptr) told->used(id);
@@ -75,7 +75,8 @@ protected:
         std::size_t done = 0;
         try {
             while (done < ids.size()) {
-                slice_run run{ids[done], 1};
+                arrival next{{ids[done], 1}, &on, move, cause, {}, nullptr};
+                slice_run& run = next.run;
                 {
                     const std::lock_guard lock(mutex_);
                     if (!wanted(ids[done], on, cause)) {
@@ -83,11 +84,15 @@ protected:
                         continue;
                     }
                     while (done + run.count < ids.size() && extends(run, ids[done + run.count], on)) ++run.count;
-                    if (cause == arrival_cause::ahead && !roomy(run, on)) break;
+                    // Those that come ahead take their room at once, so that no more are begun than it holds.
+                    const bytes size = cause == arrival_cause::ahead ? layout(next, false).size : bytes{};
+                    if (cause == arrival_cause::ahead && !roomy(size, on)) break;
                     mark(run, on, cause, std::nullopt);
+                    pool_of(on).take(size);
+                    next.reserved = size;
                 }
-                start({run, &on, move, cause, {}, nullptr});
                 done += run.count;
+                start(std::move(next));
             }
         } catch (...) {} // whoever needs a slice borrows it, and is told then
         return done;
@@ -101,6 +106,7 @@ private:
         arrival_cause cause;
         std::stop_token stop;
         arrival_listener* listener;
+        bytes reserved{}; // in the pool already
     };
     /// Where the bytes of a run go; without room where it was given up.
     struct landing {
@@ -178,7 +184,7 @@ private:
     /// Room for a run, in the pool and in the device's memory; others leave for it. One that nobody waits for is given up
     /// where there is none.
     task<landing> find_room(const arrival& a) {
-        landing spot = layout(a);
+        landing spot = layout_of(a);
         std::uint64_t seen = 0;
         outcome last = take_room(a, spot, seen);
         while (last == outcome::wait) {
@@ -197,11 +203,12 @@ private:
         arena& memory = a.on->memory();
         const std::string& name = slices_[a.run.first].name;
         const arrival_cause cause = cause_of(a);
+        const auto fits = [&] { return a.reserved.count != 0 || p.has_room(spot.counted); };
         for (;;) {
-            if (p.has_room(spot.counted) && spot.size <= memory.budget().available()) {
+            if (fits() && spot.size <= memory.budget().available()) {
                 try {
                     spot.room = memory.allocate(spot.size, name);
-                    p.take(spot.counted);
+                    take_from(p, a, spot);
                     return outcome::taken;
                 } catch (const budget_error&) {} // in pieces too small: others leave
             }
@@ -213,13 +220,16 @@ private:
         if (cause != arrival_cause::demand) return outcome::give_up;
         seen = changes_;
         if (p.moving() != 0) return outcome::wait;
-        if (!p.has_room(spot.counted))
+        if (!fits())
             throw budget_error("the room for streamed and cached copies in " + to_string(p.where()) +
                                    " is too small for " + name + ": raise it or place less there",
                                {.needed = spot.counted.count, .available = p.left().count});
         spot.room = memory.allocate(spot.size, name); // which says what is missing
-        p.take(spot.counted);
+        take_from(p, a, spot);
         return outcome::taken;
+    }
+    static void take_from(pool& p, const arrival& a, const landing& spot) noexcept {
+        if (a.reserved.count == 0) p.take(spot.counted);
     }
 
     /// What was begun beforehand is in demand as soon as somebody waits for it. Under the lock.
@@ -230,9 +240,12 @@ private:
     }
 
     /// How a run lies in its room. Direct reads go straight to their place where it is shifted like the file's pages.
-    landing layout(const arrival& a) const {
-        constexpr std::uint64_t worth_a_page = 64 * 1024;
+    landing layout_of(const arrival& a) const {
         const std::lock_guard lock(mutex_);
+        return layout(a, slices_[a.run.first].find(a.on->memory().where())->stay == retention::keep);
+    }
+    landing layout(const arrival& a, bool kept) const {
+        constexpr std::uint64_t worth_a_page = 64 * 1024;
         const slice& s = slices_[a.run.first];
         landing spot;
         spot.size = s.size * a.run.count;
@@ -244,7 +257,6 @@ private:
             spot.page = page;
             spot.size = {checked_mul(checked_add(spot.size.count, spot.head + page - 1) / page, page)};
         }
-        const bool kept = s.find(a.on->memory().where())->stay == retention::keep;
         spot.counted = kept ? bytes{} : spot.size;
         return spot;
     }
@@ -302,8 +314,8 @@ private:
             pool* const p = find_pool(a.on->memory().where());
             if (under != nullptr)
                 ++p->counters.transfers;
-            else if (spot.room)
-                p->give_back(spot.counted);
+            else if (spot.room || a.reserved.count != 0)
+                p->give_back(a.reserved.count != 0 ? a.reserved : spot.counted);
             const std::byte* data = spot.room.data() + spot.head;
             if (under != nullptr)
                 under->room = std::move(spot.room);

@@ -149,8 +149,7 @@ protected:
                                       : a.from.memory != nullptr && b.from.memory == a.from.memory + a.size.count;
     }
 
-    bool roomy(const slice_run& run, device& on) {
-        const bytes size = slices_[run.first].size * run.count;
+    bool roomy(bytes size, device& on) {
         return pool_of(on).has_room(size) && size <= on.memory().budget().available();
     }
 

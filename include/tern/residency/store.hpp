@@ -197,6 +197,7 @@ public:
                (s.from.memory != nullptr && s.in_place && on.reads({tier_of<mapped>, 0, 0}));
     }
 
+    bytes_per_second bandwidth_to(device& on) const override { return counters(on).bandwidth(); }
     device* home_of(slice_id id) const override {
         const std::lock_guard lock(mutex_);
         return slices_.at(id).home;

@@ -111,6 +111,27 @@ public:
         return home != nullptr ? *home : otherwise;
     }
 
+    /// Tells the lender that experts [first, first + count) will be leased on `on` next, so that they are brought
+    /// together and beside other work. Never fails.
+    void expect(device& on, std::size_t first, std::size_t count = 1) const noexcept {
+        if (lender_ == nullptr) return;
+        constexpr std::size_t most = 16; // of one call; a run of neighbours that is longer comes in parts
+        slice_id ids[most];
+        for (std::size_t done = 0; done < count;) {
+            std::size_t n = 0;
+            for (; n < most && done < count; ++n, ++done) ids[n] = slice(first + done);
+            lender_->expect({ids, n}, on, &Transfer::move);
+        }
+    }
+    /// The bandwidth at which the lender's copies came to `on` so far.
+    bytes_per_second bandwidth_to(device& on) const {
+        return lender_ != nullptr ? lender_->bandwidth_to(on) : bytes_per_second{};
+    }
+    /// Whether a lease on `on` would be given at once.
+    bool readable(device& on, std::size_t expert = 0) const {
+        return lender_ != nullptr ? lender_->readable(slice(expert), on) : static_cast<bool>(try_lend(on, expert));
+    }
+
     /// Awaitable: a lease of one expert's matrix on a device. Suspends only when bytes have to move.
     auto lend(device& on, std::size_t expert = 0) const {
         struct awaiter {
