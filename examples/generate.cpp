@@ -57,7 +57,9 @@ memory
                          CPU), or split between both by their measured bandwidths
   --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache (default),
                          or past it by direct reads into memory that --ram counts
-  --load                 copy the weights that are not in vram to RAM at the start
+  --load, --pinned       copy the weights that are not in vram to RAM at the start; --pinned locks it there
+  --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); stops where it does not pay
+  --strict               direct reads and locked memory that the system refuses are errors, not done in a lesser way
   --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
@@ -138,10 +140,13 @@ struct request {
         if (args.has("context")) context = args.whole("context", 0);
         memory = {.threads = args.whole("threads", 0),
                   .ram = args.size("ram", tern::unlimited),
+                  .pinned = args.on("pinned") ? tern::unlimited : tern::bytes{},
                   .vram = args.size("vram", {}),
                   .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
                                                 : tern::bytes_per_second{},
-                  .latency = {double(args.whole("latency-us", 0)) * 1e-6}};
+                  .latency = {double(args.whole("latency-us", 0)) * 1e-6},
+                  .guess = args.size("guess", {}),
+                  .strict = args.on("strict")};
     }
 
     /// The longest text in tokens.
@@ -291,6 +296,8 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
               << " kernels; weights:";
     for (const tern::memory_space& m : run.machine().memories)
         std::cerr << " " << to_string(m.where) << " " << to_string(plan.bytes_at(graph, m.where));
+    if (const tern::pinned_status locked = run.pinned_ram().status(); !locked.all_locked && locked.obtained.count != 0)
+        std::cerr << "\nnot all of the pinned memory is locked: " << locked.why;
     std::cerr << "\npolicy " << plan.policy << "; loading moved: " << r.loaded.text() << "\nprompt: " << r.prompt.text()
               << "\n";
     if (const std::size_t n = r.passes()) {
@@ -315,6 +322,7 @@ int run_program(const options& args) {
                                  std::to_string(*wanted.context));
 
     const std::unique_ptr<tern::disk_reader> reader = wanted.where.open_reader();
+    if (wanted.explain) std::cerr << reader->status() << "\n";
     wanted.memory.disk = reader.get();
     tern::runtime run(wanted.memory);
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
@@ -354,8 +362,8 @@ int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
                            {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads",
-                            "policy", "disk", "on-miss", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
-                           {"load", "json", "explain", "special", "help"});
+                            "policy", "disk", "on-miss", "guess", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
+                           {"load", "pinned", "strict", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;
             return 0;

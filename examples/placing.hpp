@@ -24,6 +24,8 @@ struct placing {
     std::string policy = "first_fit";
     std::size_t layers = 0; ///< of layer_split
     tern::tier_info from = tern::tier_of<tern::mapped>;
+    bool direct = false; ///< files are read past the page cache
+    bool strict = false; ///< a lesser way of reading or locking is an error
 
     static placing of(const options& args) {
         placing p;
@@ -32,6 +34,9 @@ struct placing {
             throw tern::config_error("--disk is mapped or direct, not \"" + disk + "\"");
         if (disk == "direct") p.from = tern::tier_of<tern::direct>;
         if (args.on("load")) p.from = tern::tier_of<tern::pageable>;
+        if (args.on("pinned")) p.from = tern::tier_of<tern::pinned>;
+        p.direct = disk == "direct";
+        p.strict = args.on("strict");
         p.policy = args.text("policy", p.policy);
         const auto equals = p.policy.find('=');
         const bool known = p.policy == "first_fit" || p.policy == "all_cpu" || p.policy == "layer_stream" ||
@@ -49,7 +54,7 @@ struct placing {
 
     /// How the program reads files: past the page cache where --disk direct says so.
     std::unique_ptr<tern::disk_reader> open_reader() const {
-        return tern::open_reader({.direct = from == tern::tier_of<tern::direct>});
+        return tern::open_reader({.strict = strict && direct, .direct = direct});
     }
 
     tern::placement place(const tern::graph& g, const tern::machine& m) const {

@@ -33,6 +33,8 @@ struct runtime_options {
     bytes_per_second bandwidth{}; ///< of its link; infinite by default
     seconds latency{};            ///< of one copy over it
     seconds launch{};             ///< that one of its operators takes at least
+    bytes guess{};                ///< of experts that may be brought a layer on a guess; 0: none
+    bool strict = false;          ///< memory that cannot be page-locked is an error
     disk_reader* disk = nullptr;  ///< how files are read, such as tern::open_reader's; null: by plain reads
 };
 
@@ -44,11 +46,11 @@ struct runtime_options {
 template <class = void> class basic_runtime {
 public:
     explicit basic_runtime(const runtime_options& options)
-        : ram_(options.ram), pinned_({.limit = options.pinned, .parent = &ram_.budget()}),
-          staging_({.limit = staging_limit, .parent = &ram_.budget()}),
+        : ram_(options.ram), pinned_({.limit = options.pinned, .parent = &ram_.budget(), .strict = options.strict}),
+          staging_({.limit = staging_limit, .parent = &ram_.budget(), .strict = options.strict}),
           cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), locked_(cpu_, pinned_),
           store_(loop_, staging_, {.transfers = &transfers_.loop(), .disk = options.disk, .time = &time_}),
-          order_(store_), context_(loop_, cpu_) {
+          order_(store_), guess_(options.guess), context_(loop_, cpu_) {
         add(cpu_, options.ram);
         machine_.memories.push_back({{tier_of<mapped>, 0, 0}, unlimited, {}});
         machine_.memories.push_back({{tier_of<direct>, 0, 0}, unlimited, {}});
@@ -84,7 +86,9 @@ public:
     void load(const placement& p, const graph& g, std::stop_token stop = {}, arrival_listener* listener = nullptr) {
         check(p, g, machine_);
         order_.follow({});
+        order_.guess_experts({}, {});
         loop_.run(apply(p, g, store_, devices(), std::move(stop), listener));
+        order_.guess_experts(cached_experts(p, g, devices()), guess_);
         order_.follow(streaming_order(p, g, devices()));
     }
 
@@ -107,6 +111,7 @@ private:
     loop_thread transfers_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
     scheduler order_;
+    bytes guess_;
     context context_;
     tern::machine machine_;
     device* devices_[3] = {};

@@ -77,6 +77,26 @@ std::vector<scheduled_use> streaming_order(const placement& p, const graph& g, s
     return order;
 }
 
+/// The experts that are cached, by layer in the order of the graph: what a scheduler may guess about.
+template <class = void>
+std::vector<expert_layer> cached_experts(const placement& p, const graph& g, std::span<device* const> devices) {
+    std::vector<expert_layer> layers;
+    for (const graph_node& node : g.nodes) {
+        if (node.active == 0) continue;
+        expert_layer layer;
+        for (const std::size_t t : node.tensors) {
+            const planned_tensor& tensor = g.tensors[t];
+            if (!p.tensors[t].streamed() || p.tensors[t].stay != retention::cache) continue;
+            layer.parts.push_back({tensor.first, tensor.move});
+            layer.experts = tensor.shape.experts;
+            layer.each += tensor.slice_size;
+            layer.on = &detail::computing_device(tensor, p.tensors[t], devices);
+        }
+        if (!layer.parts.empty()) layers.push_back(std::move(layer));
+    }
+    return layers;
+}
+
 /// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
 /// up first. Throws what a transfer throws; copies that arrived before stay placed. A stop takes effect within one
 /// chunk. `devices`, the graph, the placement and the listener must live until it completes.

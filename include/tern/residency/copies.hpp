@@ -35,6 +35,8 @@ struct residency_observer {
     virtual void used(slice_id slice) noexcept = 0;
     /// A copy went away with its last lease.
     virtual void room_freed() noexcept = 0;
+    /// A slice, and others with it, will be borrowed next: a router chose.
+    virtual void expected(slice_id slice) noexcept { static_cast<void>(slice); }
 };
 
 /// What a store may be given beside its home loop and staging.

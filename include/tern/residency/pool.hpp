@@ -25,9 +25,10 @@ struct pool_counters {
     std::uint64_t transfers = 0; ///< transfers that brought them: neighbours share one
     std::uint64_t evictions = 0; ///< copies that left for others
     bytes moved{};               ///< bytes of the arrivals
-    bytes ahead{};               ///< of these, brought ahead
-    bytes ahead_used{};          ///< and then used
-    bytes ahead_wasted{};        ///< and gone without use
+    bytes ahead{};               ///< of these, brought ahead by the plan's order
+    bytes guessed{};             ///< of these, brought by a guess
+    bytes guess_used{};          ///< and then used
+    bytes guess_wasted{};        ///< and gone without use
     seconds busy{};              ///< time in which a transfer was under way, where the store has a clock
 
     /// Measured over all transfers so far; infinite while there is nothing to measure.
@@ -80,9 +81,10 @@ public:
         ++counters.arrivals;
         counters.moved.count += usage.bytes;
         if (c.cause == arrival_cause::ahead) counters.ahead.count += usage.bytes;
+        if (c.cause == arrival_cause::guess) counters.guessed.count += usage.bytes;
     }
     void leave(copy_entry& c, const copy_usage& usage) noexcept {
-        if (c.fresh && c.cause == arrival_cause::ahead) counters.ahead_wasted.count += usage.bytes;
+        if (c.fresh && c.cause == arrival_cause::guess) counters.guess_wasted.count += usage.bytes;
         members_[c.place_in_pool] = members_.back();
         members_[c.place_in_pool].held->place_in_pool = c.place_in_pool;
         members_.pop_back();
@@ -92,8 +94,8 @@ public:
     /// A lease on a copy that is here.
     void used(copy_entry& c, copy_usage& usage) noexcept {
         policy_->used(usage, ++tick_);
-        ++(c.fresh && c.cause != arrival_cause::ahead ? counters.misses : counters.hits);
-        if (c.fresh && c.cause == arrival_cause::ahead) counters.ahead_used.count += usage.bytes;
+        ++(c.fresh && !beforehand(c) ? counters.misses : counters.hits);
+        if (c.fresh && c.cause == arrival_cause::guess) counters.guess_used.count += usage.bytes;
         c.fresh = false;
         c.awaited = false;
     }
@@ -101,7 +103,8 @@ public:
     /// The copy to let go for one that comes for `cause`, or null: only what nobody leases or keeps; what was brought
     /// for a use that is still to come last, and only for what is needed sooner.
     copy_entry* victim(arrival_cause cause) const noexcept {
-        for (int rank = 0; rank <= 2 - static_cast<int>(cause); ++rank) {
+        const int highest = cause == arrival_cause::demand ? 2 : cause == arrival_cause::expected ? 1 : 0;
+        for (int rank = 0; rank <= highest; ++rank) {
             victim_search search(*policy_, tick_);
             for (const member& m : members_)
                 if (m.held->leases == 0 && m.held->stay != retention::keep && rank_of(*m.held) == rank)
@@ -131,9 +134,12 @@ private:
         copy_usage* usage;
     };
 
+    static bool beforehand(const copy_entry& c) noexcept {
+        return c.cause == arrival_cause::ahead || c.cause == arrival_cause::guess;
+    }
     static int rank_of(const copy_entry& c) noexcept {
         if (c.awaited) return 2;
-        return c.fresh && c.cause == arrival_cause::ahead ? 1 : 0;
+        return c.fresh && beforehand(c) ? 1 : 0;
     }
 
     device* on_;

@@ -44,7 +44,8 @@ enum class retention : unsigned char {
 enum class arrival_cause : unsigned char {
     demand,   ///< somebody waits for it
     expected, ///< it is known to be needed next: a router chose it
-    ahead,    ///< the plan's order, or a guess, says that it will be needed
+    ahead,    ///< the plan's order says that it will be needed
+    guess,    ///< it may be needed
 };
 
 namespace detail {

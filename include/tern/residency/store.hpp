@@ -184,11 +184,36 @@ public:
 
     void expect(std::span<const slice_id> ids, device& on, move_function move) noexcept override {
         begin_all(ids, on, move, arrival_cause::expected);
+        residency_observer* told = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            told = observer_;
+        }
+        if (told != nullptr && !ids.empty()) told->expected(ids.front());
     }
     /// Begins to bring what will be needed, as far as there is room that nobody needs sooner; nobody is told of
     /// failures, since whoever borrows then tries again. Gives how many of the first ids are there or on their way.
     std::size_t bring_ahead(std::span<const slice_id> ids, device& on, move_function move) noexcept {
         return begin_all(ids, on, move, arrival_cause::ahead);
+    }
+    /// The same for what may be needed: it takes the place of what is worth least, but not of what is to be used.
+    void guess(std::span<const slice_id> ids, device& on, move_function move) noexcept {
+        begin_all(ids, on, move, arrival_cause::guess);
+    }
+    /// Of slices [first, first + count), up to out.size() that `on` would have to be brought, the most used first. Gives
+    /// how many.
+    std::size_t most_used_absent(slice_id first, std::size_t count, device& on, std::span<slice_id> out) const {
+        const std::lock_guard lock(mutex_);
+        std::size_t found = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const detail::slice& s = slices_.at(first + i);
+            if (s.usage.uses == 0 || s.find(on.memory().where()) != nullptr) continue;
+            std::size_t at = found < out.size() ? found++ : out.size();
+            for (; at > 0 && slices_[out[at - 1]].usage.uses < s.usage.uses; --at)
+                if (at < out.size()) out[at] = out[at - 1];
+            if (at < out.size()) out[at] = first + static_cast<slice_id>(i);
+        }
+        return found;
     }
     bool readable(slice_id id, device& on) override {
         const std::lock_guard lock(mutex_);
