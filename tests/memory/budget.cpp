@@ -196,8 +196,8 @@ TEST_CASE("memory/budget: a parent's request takes what its children keep, and n
     tern::budget ram{"ram", 100_B};
     tern::budget left{"left", tern::unlimited, &ram};
     tern::budget right{"right", 40_B, &ram};
-    shelf of_left{left};
     shelf of_right{right};
+    shelf of_left{left}; // asked first
     of_left.take(60);
     of_right.take(20);
     of_right.take(20);

@@ -1,25 +1,18 @@
 #include <doctest/doctest.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <tern/memory/pinned_arena.hpp>
 
@@ -85,43 +78,6 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 int no_lock(void*, std::size_t) { return 0; }
 
-// What a child wrote to its standard output and error, and how it ended.
-struct ended {
-    int status = -1;
-    std::string output;
-};
-template <class F> ended in_child(F f) {
-    std::cout.flush();
-    std::fflush(nullptr);
-    int ends[2];
-    REQUIRE(::pipe(ends) == 0);
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        ::dup2(ends[1], 1);
-        ::dup2(ends[1], 2);
-        ::close(ends[0]);
-        ::close(ends[1]);
-        f();
-        std::_Exit(99); // f ends the process
-    }
-    ::close(ends[1]);
-    ended e;
-    std::array<char, 512> part;
-    for (ssize_t got; (got = ::read(ends[0], part.data(), part.size())) > 0;)
-        e.output.append(part.data(), static_cast<std::size_t>(got));
-    ::close(ends[0]);
-    ::waitpid(child, &e.status, 0);
-    return e;
-}
-
-// Alive from before main until after it.
-tern::heap_arena static_ram{64_MiB};
-tern::pinned_arena static_pinned{{.limit = 16_MiB, .parent = &static_ram.budget()}};
-tern::allocation static_small = static_ram.allocate(100_B, "small");
-tern::allocation static_slab = static_ram.allocate(1_MiB, "slab");
-tern::allocation static_locked = static_pinned.allocate(64_KiB, "locked");
-
 } // namespace
 
 TEST_CASE("memory/pinned_arena: memory is locked, counted in whole pages, and counted by the parent") {
@@ -173,6 +129,23 @@ TEST_CASE("memory/pinned_arena: the system locks what it is asked to" * doctest:
     std::fclose(self);
     CHECK(locked >= 32);
 #endif
+}
+
+TEST_CASE("memory/pinned_arena: locked pages count what they hold locked") {
+    int calls = 0;
+    tern::locked_pages pages{{.lock = [&](void*, std::size_t) { return ++calls == 2 ? ENOMEM : 0; }}};
+    const tern::page_run a = pages.obtain(8192, "a");
+    CHECK(a.locked);
+    CHECK(pages.why().empty());
+    const tern::page_run b = pages.obtain(4096, "b");
+    CHECK(b.data != nullptr);
+    CHECK_FALSE(b.locked);
+    CHECK(pages.locked() == 8_KiB);
+    CHECK(contains(pages.why(), "for b: Cannot allocate memory"));
+    pages.give_back(b, 4096);
+    CHECK(pages.locked() == 8_KiB);
+    pages.give_back(a, 8192);
+    CHECK(pages.locked() == 0_B);
 }
 
 TEST_CASE("memory/pinned_arena: where locking fails above 64 MiB, memory serves unlocked and the numbers say so") {
@@ -275,57 +248,6 @@ TEST_CASE("memory/pinned_arena: a switch set to 0 is off") {
     CHECK_THROWS_AS(static_cast<void>(tern::parse_switch("")), tern::config_error);
 }
 
-TEST_CASE("memory/pinned_arena: with 64 KiB of lockable memory and no privilege the run goes on, warned once") {
-    const ended e = in_child([] {
-        rlimit limit{64 * 1024, 64 * 1024};
-        if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) std::_Exit(3);
-        if (::getuid() == 0 && ::setuid(65534) != 0) std::_Exit(4); // root's privilege goes with it
-        std::vector<std::string> warnings;
-        tern::pinned_options options{.warn = [&](std::string_view text) { warnings.emplace_back(text); }};
-#if defined(TERN_TEST_SANITIZED) // their runtimes make mlock a sham
-        options.lock = [](void* data, std::size_t size) { return ::syscall(SYS_mlock, data, size) == 0 ? 0 : errno; };
-#endif
-        {
-            tern::pinned_arena strict{{.strict = true, .lock = options.lock}};
-            try {
-                static_cast<void>(strict.allocate(8_MiB, "w"));
-                std::_Exit(5);
-            } catch (const tern::budget_error& error) {
-                if (error.needed() != (8_MiB).count || error.available() != 65536u) std::_Exit(6);
-            }
-        }
-        tern::pinned_arena pinned{options};
-        const tern::allocation little = pinned.allocate(32_KiB, "little");
-        if (!pinned.status().all_locked) std::_Exit(7);
-        const tern::allocation a = pinned.allocate(8_MiB, "w");
-        const tern::allocation b = pinned.allocate(8_MiB, "v");
-        fill(a, 1), fill(b, 2);
-        const tern::pinned_status s = pinned.status();
-        if (!holds(a, 1) || !holds(b, 2)) std::_Exit(8);
-        if (s.all_locked || s.locked != 32_KiB || s.obtained != 16_MiB + 32_KiB) std::_Exit(9);
-        if (!contains(s.why, "(RLIMIT_MEMLOCK) is 65536 bytes, 32768 bytes are locked here")) std::_Exit(10);
-        if (warnings.size() != 1) std::_Exit(11);
-        std::puts(warnings[0].c_str());
-        std::fflush(stdout);
-        std::_Exit(0);
-    });
-    CHECK(WIFEXITED(e.status));
-    CHECK(WEXITSTATUS(e.status) == 0);
-    CHECK(contains(e.output, "cannot lock memory for w: Cannot allocate memory"));
-    CHECK(contains(e.output, "ulimit -l"));
-}
-
-TEST_CASE("memory/pinned_arena: static arenas and allocations end silently") {
-    CHECK(static_ram.budget().used() == static_small.size() + static_slab.size() + static_locked.size());
-    const ended e = in_child([] {
-        static_slab = static_ram.allocate(2_MiB, "another");
-        std::exit(0);
-    });
-    CHECK(WIFEXITED(e.status));
-    CHECK(WEXITSTATUS(e.status) == 0);
-    CHECK(e.output == "");
-}
-
 TEST_CASE("memory/pinned_arena: a full tier names itself, what for, needed and available") {
     tern::budget ram{"RAM", 10_MiB};
     tern::pinned_arena pinned{{.limit = 8_MiB, .parent = &ram, .lock = no_lock}};
@@ -361,18 +283,21 @@ TEST_CASE("memory/pinned_arena: a lock or a warning that throws leaves nothing b
     tern::heap_arena ram;
     for (const bool in_lock : {true, false}) {
         bool armed = true;
-        tern::basic_pinned_arena<counting_pages> pinned{{.parent = &ram.budget(),
-                                                         .lock =
-                                                             [&](void*, std::size_t) {
-                                                                 if (in_lock && armed) throw tern::config_error("no");
-                                                                 return armed ? EPERM : 0;
-                                                             },
-                                                         .warn =
-                                                             [](std::string_view text) {
-                                                                 CHECK(contains(std::string(text), "not permitted"));
-                                                                 throw tern::config_error("no");
-                                                             }}};
+        void* failed_at = nullptr;
+        const auto lock = [&](void* data, std::size_t) {
+            if (!armed) return 0;
+            failed_at = data;
+            if (in_lock) throw tern::config_error("no");
+            return EPERM;
+        };
+        const auto warn = [](std::string_view text) {
+            CHECK(contains(std::string(text), "not permitted"));
+            throw tern::config_error("no");
+        };
+        tern::pinned_arena pinned{{.parent = &ram.budget(), .lock = lock, .warn = warn}};
         CHECK_THROWS_AS(static_cast<void>(pinned.allocate(1_MiB, "a")), tern::config_error);
+        REQUIRE(failed_at != nullptr);
+        CHECK(::msync(failed_at, 4096, MS_ASYNC) != 0); // no longer mapped
         CHECK(ram.budget().reserved() == 0_B);
         CHECK(ram.budget().requested() == 0_B);
         armed = false;

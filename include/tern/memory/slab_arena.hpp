@@ -76,22 +76,20 @@ public:
         if (size > std::uint64_t{std::numeric_limits<std::ptrdiff_t>::max()}) throw none_left(n, what);
         auto held = lock();
         if (const std::size_t at = best_fit(size); at < kept_.size()) return hand_out(at, n);
-        reserve_one();
         keeper::take(size, what, n.count);
-        ++coming_;
         held.unlock(); // to lock pages takes as long as to write them
         page_run run;
         try {
             run = obtain(size, what);
             if (run.data == nullptr) throw none_left(n, what);
-        } catch (...) {
             held.lock();
-            --coming_;
+            reserve_one();
+        } catch (...) {
+            if (!held.owns_lock()) held.lock();
             keeper::give_back(size, n.count);
+            if (run.data != nullptr) pages_.give_back(run, size);
             throw;
         }
-        held.lock();
-        --coming_;
         const slab fresh{run.data, size, run.locked};
         all_.insert(std::upper_bound(all_.begin(), all_.end(), fresh, by_address), fresh);
         if (fresh.locked) locked_ += size;
@@ -117,7 +115,7 @@ public:
         while (let_go()) {}
     }
 
-    /// What is in use, all counted at one moment.
+    /// What is in use: all of it counted at one moment.
     struct usage_counts {
         bytes requested{}, obtained{}, locked{}, peak{};
     };
@@ -147,10 +145,9 @@ private:
         return budget_error("the system has no memory for " + std::string(what), {.needed = n.count});
     }
 
-    /// Room in both lists for one slab more, besides those that other threads are about to add.
+    /// Room in both lists for one slab more, so that to free it needs none.
     void reserve_one() {
-        const std::size_t needed = all_.size() + coming_ + 1;
-        if (all_.capacity() < needed) all_.reserve(2 * needed);
+        if (all_.capacity() == all_.size()) all_.reserve(2 * all_.size() + 16);
         if (kept_.capacity() < all_.capacity()) kept_.reserve(all_.capacity());
     }
 
@@ -194,7 +191,6 @@ private:
     Pages pages_;
     std::vector<slab> all_;  // by address
     std::vector<slab> kept_; // free ones, the oldest first
-    std::size_t coming_ = 0; // slabs being obtained now
     std::uint64_t locked_ = 0;
 };
 
