@@ -7,6 +7,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
+#include <tern/memory/budget.hpp>
 #include <tern/memory/tier.hpp>
 
 namespace tern {
@@ -17,8 +18,11 @@ struct memory_space {
     bytes budget{};
     bytes reserved{}; ///< of the budget, for what is no weight: key-value cache, staging, activations
 
-    /// What weights may take; 0 where what is reserved exceeds the budget.
-    bytes room() const noexcept { return budget > reserved ? bytes{budget.count - reserved.count} : bytes{}; }
+    /// What weights may take: 0 where what is reserved exceeds the budget, unlimited where the budget is.
+    bytes room() const noexcept {
+        if (budget == unlimited) return unlimited;
+        return budget > reserved ? bytes{budget.count - reserved.count} : bytes{};
+    }
 };
 
 /// What a placement policy is told about the machine.

@@ -37,8 +37,10 @@ public:
         for (std::size_t i = 0; i < layers_.size(); ++i) {
             const bool is_global = (i + 1) % pattern_ == 0;
             layer_step<Cache> step{ctx, b, cache, i, is_global ? global : local};
+            if (recorder* into = ctx.recording()) into->enter_layer(i);
             x = co_await run_layer(step, layers_[i], std::move(x), is_global ? 0 : config_.window);
         }
+        if (recorder* into = ctx.recording()) into->enter_layer(graph_node::no_layer);
         x = co_await select_rows(ctx, std::move(x), b.outputs);
         x = co_await rms_norm(ctx, x, norm_, config_.norm_eps);
         x = co_await linear(ctx, x, output_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <tern/cost/machine.hpp>
@@ -32,12 +33,16 @@ inline bytes weight_room(const graph& g, const machine& m, const location& where
     return room > activations ? bytes{room.count - activations.count} : bytes{};
 }
 
-/// What transfers to an accelerator need of RAM for chunks on their way: two at a time, in rings of at most 8 MiB.
+/// What transfers to an accelerator need of RAM for chunks on their way: two at a time, each in a ring of whole
+/// mebibytes, eight at most, or in one smaller piece.
 inline bytes staging_room(const graph& g) {
-    constexpr std::uint64_t ring = 8 << 20;
+    constexpr std::uint64_t chunk = 1 << 20;
+    constexpr std::uint64_t page = 4096; // direct reads bring whole pages, at both ends
     bytes largest{};
     for (const planned_tensor& t : g.tensors) largest = t.slice_size > largest ? t.slice_size : largest;
-    return {2 * (largest.count < ring ? largest.count + 2 * 4096 : ring)};
+    if (largest.count <= chunk - 2 * page) return {2 * (largest.count + 2 * page)};
+    const std::uint64_t chunks = (largest.count + page) / chunk + 1;
+    return {2 * (chunks < 8 ? chunks : 8) * chunk};
 }
 
 } // namespace tern
