@@ -88,7 +88,7 @@ protected:
                     const bytes size = cause == arrival_cause::ahead ? layout(next, false).size : bytes{};
                     if (cause == arrival_cause::ahead && !roomy(size, on)) break;
                     mark(run, on, cause, std::nullopt);
-                    pool_of(on).take(size);
+                    if (cause == arrival_cause::ahead) pool_of(on).promise(size);
                     next.reserved = size;
                 }
                 done += run.count;
@@ -106,7 +106,7 @@ private:
         arrival_cause cause;
         std::stop_token stop;
         arrival_listener* listener;
-        bytes reserved{}; // in the pool already
+        bytes reserved{}; // in the pool already, by what comes ahead
     };
     /// Where the bytes of a run go; without room where it was given up.
     struct landing {
@@ -160,14 +160,20 @@ private:
         try {
             scope_.spawn(arrive(a));
         } catch (...) {
+            keep_promise(a);
             finish(a, {}, nullptr, std::current_exception());
             throw;
         }
+    }
+    void keep_promise(const arrival& a) {
+        const std::lock_guard lock(mutex_);
+        if (a.cause == arrival_cause::ahead) pool_of(*a.on).keep_promise();
     }
 
     /// Begins in the caller's thread and goes on where transfers run.
     task<void> arrive(arrival a) {
         co_await transfers_.schedule();
+        keep_promise(a);
         std::exception_ptr failure;
         landing spot;
         block* under = nullptr;
@@ -203,7 +209,10 @@ private:
         arena& memory = a.on->memory();
         const std::string& name = slices_[a.run.first].name;
         const arrival_cause cause = cause_of(a);
-        const auto fits = [&] { return a.reserved.count != 0 || p.has_room(spot.counted); };
+        // What was reserved may differ from what is needed by now: retention or the nearest copy may have changed.
+        const auto fits = [&] {
+            return spot.counted <= a.reserved || p.has_room({spot.counted.count - a.reserved.count});
+        };
         for (;;) {
             if (fits() && spot.size <= memory.budget().available()) {
                 try {
@@ -229,7 +238,8 @@ private:
         return outcome::taken;
     }
     static void take_from(pool& p, const arrival& a, const landing& spot) noexcept {
-        if (a.reserved.count == 0) p.take(spot.counted);
+        p.give_back(a.reserved);
+        p.take(spot.counted);
     }
 
     /// What was begun beforehand is in demand as soon as somebody waits for it. Under the lock.
@@ -273,7 +283,8 @@ private:
                 co_await a.move(std::move(request));
             } else {
                 // Each needs staging: two at once keep disk and link busy.
-                const async_mutex::holder turn = co_await into.turn().lock();
+                const bool two = request.from.file != nullptr && request.disk != nullptr;
+                const async_mutex::holder turn = co_await into.turn(two).lock();
                 co_await a.move(std::move(request));
             }
         } catch (...) { failure = std::current_exception(); }
@@ -314,8 +325,8 @@ private:
             pool* const p = find_pool(a.on->memory().where());
             if (under != nullptr)
                 ++p->counters.transfers;
-            else if (spot.room || a.reserved.count != 0)
-                p->give_back(a.reserved.count != 0 ? a.reserved : spot.counted);
+            else
+                p->give_back(spot.room ? spot.counted : a.reserved);
             const std::byte* data = spot.room.data() + spot.head;
             if (under != nullptr)
                 under->room = std::move(spot.room);

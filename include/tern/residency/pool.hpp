@@ -52,8 +52,9 @@ public:
     bytes used() const noexcept { return used_; }
     bytes left() const noexcept { return {limit_.count > used_.count ? limit_.count - used_.count : 0}; }
     std::uint64_t epoch() const noexcept { return epoch_; }
-    /// Transfers that have their room and are under way: when one ends, room may appear.
-    std::size_t moving() const noexcept { return moving_; }
+    /// Transfers that have their room and are under way, or have it promised and begin next: when one ends, room may
+    /// appear.
+    std::size_t moving() const noexcept { return moving_ + promised_; }
 
     void bound(bytes limit) noexcept { limit_ = limit; }
     void judge_by(const eviction_policy& policy) noexcept { policy_ = &policy; }
@@ -62,6 +63,9 @@ public:
     /// Both after has_room.
     void take(bytes n) noexcept { used_.count += n.count; }
     void give_back(bytes n) noexcept { used_.count -= n.count; }
+    /// Takes room for a transfer that has not begun yet; once it looks for its memory, it is no longer promised.
+    void promise(bytes n) noexcept { take(n), ++promised_; }
+    void keep_promise() noexcept { --promised_; }
 
     /// Room in the list of copies, so that `enter` cannot fail.
     void expect_more(std::size_t copies) {
@@ -123,8 +127,9 @@ public:
         if (--moving_ == 0 && time != nullptr) counters.busy += time->now() - busy_since_;
     }
 
-    /// Whose turn it is to move bytes here, of two at a time.
-    async_mutex& turn() noexcept { return turns_[next_turn_++ % 2]; }
+    /// Whose turn it is to move bytes here: of two at a time, or of one where two would only share the link, so that
+    /// what is needed first would come as late as what is needed second.
+    async_mutex& turn(bool two) noexcept { return turns_[two ? next_turn_++ % 2 : 0]; }
 
     pool_counters counters{};
 
@@ -150,6 +155,7 @@ private:
     std::vector<member> members_;
     std::size_t reserved_ = 0;
     std::size_t moving_ = 0;
+    std::size_t promised_ = 0;
     std::uint64_t tick_ = 0;
     std::uint64_t epoch_ = 0;
     seconds busy_since_{};
