@@ -58,6 +58,7 @@ memory
   --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache (default),
                          or past it by direct reads into memory that --ram counts
   --load, --pinned       copy the weights that are not in vram to RAM at the start; --pinned locks it there
+  --eviction P           which cached experts leave first: frequency (default) or lru
   --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); stops where it does not pay
   --strict               direct reads and locked memory that the system refuses are errors, not done in a lesser way
   --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB
@@ -300,11 +301,7 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
         std::cerr << "\nnot all of the pinned memory is locked: " << locked.why;
     std::cerr << "\npolicy " << plan.policy << "; loading moved: " << r.loaded.text() << "\nprompt: " << r.prompt.text()
               << "\n";
-    if (const std::size_t n = r.passes()) {
-        const moved_bytes each{r.decoding.disk / n, r.decoding.to_device / n, r.decoding.to_host / n,
-                               r.decoding.hits / n, r.decoding.misses / n};
-        std::cerr << "each token: " << each.text() << "\n";
-    }
+    if (r.passes() != 0) std::cerr << "each token: " << (r.decoding / r.passes()).text() << "\n";
 }
 
 int run_program(const options& args) {
@@ -362,7 +359,7 @@ int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
                            {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads",
-                            "policy", "disk", "on-miss", "guess", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
+                            "policy", "disk", "on-miss", "eviction", "guess", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
                            {"load", "pinned", "strict", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;

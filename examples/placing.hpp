@@ -24,6 +24,7 @@ struct placing {
     std::string policy = "first_fit";
     std::size_t layers = 0; ///< of layer_split
     tern::tier_info from = tern::tier_of<tern::mapped>;
+    std::string eviction = "frequency"; ///< of cached experts
     bool direct = false; ///< files are read past the page cache
     bool strict = false; ///< a lesser way of reading or locking is an error
 
@@ -38,6 +39,9 @@ struct placing {
         p.direct = disk == "direct";
         p.strict = args.on("strict");
         p.policy = args.text("policy", p.policy);
+        p.eviction = args.text("eviction", p.eviction);
+        if (p.eviction != "lru" && p.eviction != "frequency")
+            throw tern::config_error("--eviction is lru or frequency, not \"" + p.eviction + "\"");
         const auto equals = p.policy.find('=');
         const bool known = p.policy == "first_fit" || p.policy == "all_cpu" || p.policy == "layer_stream" ||
                            p.policy == "expert_offload";
@@ -63,7 +67,7 @@ struct placing {
         if (policy == "all_cpu") return tern::all_cpu{rest}.place(g, m);
         if (policy == "layer_split") return tern::layer_split{.layers = layers, .rest = rest}.place(g, m);
         if (policy == "layer_stream") return tern::layer_stream{.from = from}.place(g, m);
-        if (policy == "expert_offload") return tern::expert_offload{.from = from}.place(g, m);
+        if (policy == "expert_offload") return tern::expert_offload{.from = from, .eviction = eviction}.place(g, m);
         return tern::first_fit{.rest = rest}.place(g, m);
     }
 };
@@ -75,6 +79,7 @@ struct moved_bytes {
     std::uint64_t to_host = 0;
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
+    std::uint64_t active = 0; ///< bytes of the experts that were chosen
 
     static moved_bytes so_far(tern::runtime& run, const tern::disk_reader& reader) {
         moved_bytes m;
@@ -87,11 +92,15 @@ struct moved_bytes {
             m.hits += run.store().counters(*d).hits;
             m.misses += run.store().counters(*d).misses;
         }
+        m.active = run.ctx().expert_use().active.count;
         return m;
     }
     friend moved_bytes operator-(const moved_bytes& a, const moved_bytes& b) {
         return {a.disk - b.disk, a.to_device - b.to_device, a.to_host - b.to_host, a.hits - b.hits,
-                a.misses - b.misses};
+                a.misses - b.misses, a.active - b.active};
+    }
+    moved_bytes operator/(std::size_t n) const {
+        return {disk / n, to_device / n, to_host / n, hits / n, misses / n, active / n};
     }
 
     void write(tern::json_writer& json) const {
@@ -101,11 +110,13 @@ struct moved_bytes {
         json.member("vram_to_ram", to_host);
         json.member("hits", hits);
         json.member("misses", misses);
+        json.member("active_experts", active);
         json.end_object();
     }
     std::string text() const {
         return "disk -> ram " + to_string(tern::bytes{disk}) + ", ram -> vram " + to_string(tern::bytes{to_device}) +
                ", vram -> ram " + to_string(tern::bytes{to_host}) + ", " + std::to_string(hits) + " hits, " +
-               std::to_string(misses) + " misses";
+               std::to_string(misses) + " misses" +
+               (active != 0 ? ", experts chosen " + to_string(tern::bytes{active}) : std::string{});
     }
 };

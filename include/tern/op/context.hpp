@@ -38,6 +38,13 @@ private:
     activation copy_{};
 };
 
+/// What mixtures of experts needed so far.
+struct expert_counters {
+    std::uint64_t chosen = 0;  ///< experts, each once for a call however many tokens chose it
+    bytes active{};            ///< bytes of their weights
+    std::uint64_t on_host = 0; ///< of the chosen, computed on the host because they were missing on their device
+};
+
 /// Given to every operator. One decoder run at a time; all its coroutines go on in one loop. The loop and the devices
 /// must outlive it.
 ///
@@ -65,6 +72,7 @@ public:
         time_ = time;
     }
     miss_policy& misses() noexcept { return misses_; }
+    expert_counters& expert_use() noexcept { return expert_use_; }
     /// Null where nothing is measured.
     const clock* time() const noexcept { return time_; }
 
@@ -156,6 +164,7 @@ private:
     activation_meter meter_{};
     std::stop_token stop_{};
     miss_policy misses_{};
+    expert_counters expert_use_{};
     const clock* time_ = nullptr;
     std::deque<scratch_pool> pools_; // addresses stay: activations refer to them
 };

@@ -154,12 +154,16 @@ bool all_readable(const expert_weights<Weight>& w, device& on, std::size_t exper
 /// of neighbours together: the choice is known to the transfers before anything is computed.
 template <weight_tensor Weight> void share_out(context& ctx, const expert_weights<Weight>& w, const routing& r) {
     std::size_t missing = 0;
+    expert_counters& counted = ctx.expert_use();
+    const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
     const auto could_stay = [&](std::size_t e, device& on) {
         return &on != &ctx.host() && !all_readable(w, on, e) && all_readable(w, ctx.host(), e);
     };
     for (std::size_t e = 0; e < r.experts; ++e) {
         const bool chosen = r.rows_of(e) != 0;
         r.turns()[e] = chosen ? 1 : 0;
+        counted.chosen += chosen ? 1 : 0;
+        counted.active += chosen ? each : bytes{};
         if (chosen && could_stay(e, w.gate.computes_on(ctx.host(), e))) r.turns()[e] = 2, ++missing;
     }
     std::size_t fetched = 0;
@@ -171,6 +175,7 @@ template <weight_tensor Weight> void share_out(context& ctx, const expert_weight
             }
         for (std::size_t e = 0; e < r.experts && fetched != 0; ++e)
             if (r.turns()[e] == 2) r.turns()[e] = 1, --fetched;
+        for (std::size_t e = 0; e < r.experts; ++e) counted.on_host += r.turns()[e] == 2 ? 1 : 0;
     }
     for (std::size_t e = 0; e < r.experts; ++e) {
         if (r.turns()[e] != 1) continue;

@@ -48,7 +48,9 @@ void give_up_others(const placement& p, const graph& g, residency_store& store, 
 template <class = void>
 void bound_pools(const placement& p, residency_store& store, std::span<device* const> devices) {
     for (device* d : devices) store.bound(*d, unlimited);
-    for (const pool_plan& pool : p.pools) store.bound(device_holding(devices, pool.where, "a pool"), pool.limit);
+    for (const pool_plan& pool : p.pools)
+        store.bound(device_holding(devices, pool.where, "a pool"), pool.limit,
+                    make_eviction(pool.eviction, pool.how));
 }
 
 } // namespace detail

@@ -21,6 +21,8 @@ namespace tern {
 struct expert_offload {
     static constexpr std::string_view name = "expert_offload";
     tier_info from = tier_of<mapped>;
+    std::string eviction = "frequency"; ///< which experts leave first: what make_eviction knows
+    std::vector<slice_id> hot{};        ///< the slices that `pinned_set` keeps
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         const location ram{tier_of<pageable>, 0, 0};
@@ -53,17 +55,19 @@ struct expert_offload {
 private:
     void cache_experts(placement& p, const graph& g, const std::vector<tensor_role>& roles, const location& to,
                        bytes room) const {
-        bool any = false;
+        std::size_t cached = 0;
         for (std::size_t t = 0; t < g.tensors.size(); ++t) {
             if (roles[t] != tensor_role::expert || !g.tensors[t].allows(from)) continue;
             if (to.tier.reached_by == reach::host && from != tier_of<direct>) {
                 p.tensors[t] = {{from}, "experts are computed where they lie", {}};
             } else if (g.tensors[t].allows(to.tier)) {
                 p.tensors[t] = {{from}, "experts are cached by use", to, retention::cache};
-                any = true;
+                cached += g.tensors[t].shape.experts;
             }
         }
-        if (any) p.pools.push_back({to, room});
+        if (cached == 0) return;
+        const double half_life = frequency::half_life_for(cached);
+        p.pools.push_back({to, room, eviction, {.half_life = half_life, .pinned = hot}});
     }
 
     /// Bytes of the largest expert: all slices that one call leases.

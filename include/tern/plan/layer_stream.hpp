@@ -72,7 +72,7 @@ private:
             if (left != unlimited) left -= need(g.tensors[t]);
             p.tensors[t] = {to, "it fits beside the window", {}};
         }
-        if (!everything) p.pools.push_back({to, through});
+        if (!everything) p.pools.push_back({.where = to, .limit = through});
     }
 
     /// Of the window: two of the largest slices at least, so that one is read while another is used.

@@ -32,6 +32,8 @@ struct placed_tensor {
 struct pool_plan {
     location where{};
     bytes limit{};
+    std::string eviction = "lru"; ///< which copies leave first: a name that make_eviction knows
+    eviction_options how{};       ///< and what it takes
 };
 
 /// Decisions in the order of graph::tensors.
@@ -107,7 +109,7 @@ template <class = void> void check(const placement& p, const graph& g, const mac
                                {.tensor = g.tensors[i].name});
     }
     for (const memory_space& memory : m.memories) {
-        if (!detail::holds_copies(memory.where.tier)) continue;
+        if (!detail::holds_copies(memory.where.tier) || memory.room() == unlimited) continue;
         const bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
         if (needed > memory.room())
             throw budget_error("the placement does not fit " + to_string(memory.where) +

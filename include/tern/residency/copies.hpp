@@ -48,12 +48,16 @@ struct store_options {
 
 namespace detail {
 
-inline const lru least_recently_used{};
-
 /// All members but `give_back` are called with `mutex_` held.
 template <class> class copies : public lender {
 protected:
     copies(run_loop& transfers, const store_options& options) : transfers_(transfers), options_(options) {}
+    /// Copies go back to the memories that they lie in.
+    ~copies() override {
+        for (slice& s : slices_)
+            for (const auto& c : s.copies)
+                if (c->there) drop(*c);
+    }
 
     pool* find_pool(const location& where) const noexcept {
         for (const auto& p : pools_)
@@ -62,7 +66,7 @@ protected:
     }
     pool& pool_of(device& on) {
         if (pool* p = find_pool(on.memory().where())) return *p;
-        return *pools_.emplace_back(std::make_unique<pool>(on, least_recently_used));
+        return *pools_.emplace_back(std::make_unique<pool>(on));
     }
 
     lease hold(slice& s, copy_entry& c) {

@@ -39,10 +39,12 @@ struct pool_counters {
 
 namespace detail {
 
+inline const lru least_recently_used{};
+
 /// Guarded by the store's lock.
 class pool {
 public:
-    pool(device& on, const eviction_policy& policy) : on_(&on), where_(on.memory().where()), policy_(&policy) {}
+    explicit pool(device& on) : on_(&on), where_(on.memory().where()), policy_(&least_recently_used) {}
     pool(const pool&) = delete;
     pool& operator=(const pool&) = delete;
 
@@ -57,7 +59,10 @@ public:
     std::size_t moving() const noexcept { return moving_ + promised_; }
 
     void bound(bytes limit) noexcept { limit_ = limit; }
-    void judge_by(const eviction_policy& policy) noexcept { policy_ = &policy; }
+    void judge_by(std::shared_ptr<const eviction_policy> policy) noexcept {
+        own_policy_ = std::move(policy);
+        policy_ = own_policy_ ? own_policy_.get() : &least_recently_used;
+    }
 
     bool has_room(bytes n) const noexcept { return n.count <= limit_.count && used_.count <= limit_.count - n.count; }
     /// Both after has_room.
@@ -144,11 +149,12 @@ private:
     }
     static int rank_of(const copy_entry& c) noexcept {
         if (c.awaited) return 2;
-        return c.fresh && beforehand(c) ? 1 : 0;
+        return c.fresh && c.cause == arrival_cause::ahead ? 1 : 0; // a guess leaves like any other
     }
 
     device* on_;
     location where_;
+    std::shared_ptr<const eviction_policy> own_policy_;
     const eviction_policy* policy_;
     bytes limit_ = unlimited;
     bytes used_{};

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -135,11 +136,11 @@ public:
     }
 
     /// How many bytes cached and streamed copies may take in `on`'s memory together, beside those that were placed, and
-    /// which of them leave first. The policy must outlive the store.
-    void bound(device& on, bytes limit, const eviction_policy& policy = detail::least_recently_used) {
+    /// which of them leave first; null: the least recently used.
+    void bound(device& on, bytes limit, std::shared_ptr<const eviction_policy> policy = nullptr) {
         const std::lock_guard lock(mutex_);
         pool_of(on).bound(limit);
-        pool_of(on).judge_by(policy);
+        pool_of(on).judge_by(std::move(policy));
     }
     /// Bytes that they take now.
     bytes cached(device& on) const {
