@@ -103,7 +103,7 @@ TEST_CASE("residency/cache: guesses stop while they bring more in vain than they
         CAPTURE(useful);
         constexpr std::size_t experts = 32;
         cache c(2 * experts);
-        c.store.bound(c.cpu, {(useful ? 5 : 16) * size});
+        c.store.bound(c.cpu, {(useful ? 4 : 16) * size});
         tern::scheduler order(c.store);
         order.guess_experts({{{{0, whole}}, experts, {size}, &c.cpu}, {{{experts, whole}}, experts, {size}, &c.cpu}},
                             {size});
