@@ -322,3 +322,24 @@ TEST_CASE("residency/store: leases are taken and released while copies come and 
     CHECK(gpu.memory().budget().used() == 0_B);
     CHECK(b.store.counters().arrivals >= 1);
 }
+
+TEST_CASE("residency/store: copies go back to their memories when the store ends") {
+    tern::run_loop home;
+    tern::heap_arena ram;
+    tern::cpu_device cpu(ram, 1);
+    tern::emulated_device gpu{{.capacity = 128_KiB}};
+    counting_source file(2 * slice_size);
+    {
+        tern::residency_store store(home, ram);
+        const tern::slice_id placed = store.add("placed", {.file = &file}, {slice_size});
+        const tern::slice_id cached = store.add("cached", {.file = &file, .offset = slice_size}, {slice_size});
+        home.run(store.place(placed, cpu, in_chunks));
+        home.run(store.place(placed, gpu, in_chunks));
+        store.assign(cached, gpu, tern::retention::cache);
+        static_cast<void>(home.run(store.borrow(cached, gpu, in_chunks)));
+        CHECK(ram.budget().used() >= tern::bytes{slice_size});
+        CHECK(gpu.memory().budget().used() >= tern::bytes{2 * slice_size});
+    }
+    CHECK(ram.budget().used() == tern::bytes{});
+    CHECK(gpu.memory().budget().used() == tern::bytes{});
+}
