@@ -6,8 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include <tern/async/event.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/async/thread_executor.hpp>
+#include <tern/async/virtual_clock.hpp>
 #include <tern/async/when_all.hpp>
 
 namespace {
@@ -151,4 +153,49 @@ TEST_CASE("async/run_loop: a loop ends as soon as its run returned, whoever post
         if (loop->run(ends_elsewhere(pool)) == std::this_thread::get_id()) FAIL("it did not leave");
         loop.reset();
     }
+}
+
+// In virtual time.
+namespace {
+
+task<double> sleep_between(tern::virtual_clock& time, tern::run_loop& loop, std::vector<int>& order, int who) {
+    for (int i = 0; i < 2; ++i) {
+        order.push_back(who);
+        co_await loop.schedule();
+        order.push_back(who);
+        co_await time.sleep_for({1.0 * who});
+    }
+    co_return time.now().count;
+}
+task<> wait_for(tern::async_event& event) { co_await event; }
+task<> set_after(tern::virtual_clock& time, tern::async_event& event) {
+    co_await time.sleep_for({3600});
+    event.set();
+}
+
+} // namespace
+
+TEST_CASE("async/run_loop: virtual time jumps where nothing is ready, and not before") {
+    tern::virtual_clock time;
+    tern::run_loop loop{time};
+    std::vector<int> order;
+    const auto [one, three] =
+        loop.run(tern::when_all(sleep_between(time, loop, order, 1), sleep_between(time, loop, order, 3)));
+    CHECK(one == 2.0);
+    CHECK(three == 6.0);
+    CHECK(order == std::vector<int>{1, 3, 1, 3, 1, 1, 3, 3});
+    tern::async_event event;
+    loop.run(tern::when_all(wait_for(event), set_after(time, event)));
+    CHECK(time.now().count == 3606.0);
+    CHECK(loop.run(number(5)) == 5);
+    CHECK_THROWS_AS(loop.run(fail()), std::out_of_range);
+    CHECK(time.now().count == 3606.0);
+}
+
+TEST_CASE("async/run_loop: virtual time that never comes is an error") {
+    tern::virtual_clock time;
+    tern::run_loop loop{time};
+    tern::async_event never;
+    CHECK_THROWS_WITH_AS(loop.run(wait_for(never)), doctest::Contains("virtual time has run out"), tern::error);
+    CHECK(loop.run(number(2)) == 2);
 }

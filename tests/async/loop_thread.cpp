@@ -1,0 +1,64 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <tern/async/loop_thread.hpp>
+#include <tern/async/run_loop.hpp>
+#include <tern/async/when_all.hpp>
+
+namespace {
+
+using tern::task;
+
+task<std::thread::id> visit(tern::run_loop& there) {
+    co_await there.schedule();
+    co_return std::this_thread::get_id();
+}
+task<int> back_and_forth(tern::run_loop& home, tern::run_loop& there, int times) {
+    const std::thread::id here = std::this_thread::get_id();
+    int right = 0;
+    for (int i = 0; i < times; ++i) {
+        co_await there.schedule();
+        right += std::this_thread::get_id() != here;
+        co_await home.schedule();
+        right += std::this_thread::get_id() == here;
+    }
+    co_return right;
+}
+task<> throw_there(tern::run_loop& there) {
+    co_await there.schedule();
+    throw std::out_of_range("there");
+}
+
+} // namespace
+
+TEST_CASE("async/loop_thread: coroutines go on in its one thread") {
+    tern::run_loop home;
+    tern::loop_thread other;
+    const auto [a, b] = home.run(tern::when_all(visit(other.loop()), visit(other.loop())));
+    CHECK(a != std::this_thread::get_id());
+    CHECK(a == b);
+    tern::loop_thread third;
+    CHECK(home.run(visit(third.loop())) != a);
+}
+
+TEST_CASE("async/loop_thread: many coroutines go there and come home, and so do their errors") {
+    tern::run_loop home;
+    tern::loop_thread other;
+    std::vector<task<int>> all;
+    for (int i = 0; i < 20; ++i) all.push_back(back_and_forth(home, other.loop(), 50));
+    for (const int right : home.run(tern::when_all(std::move(all)))) CHECK(right == 100);
+    CHECK_THROWS_AS(home.run(throw_there(other.loop())), std::out_of_range);
+}
+
+TEST_CASE("async/loop_thread: it ends at once, unused or just used") {
+    tern::run_loop home;
+    for (int i = 0; i < 200; ++i) {
+        auto other = std::make_unique<tern::loop_thread>();
+        if (i % 2 == 0 && home.run(visit(other->loop())) == std::this_thread::get_id()) FAIL("it did not leave");
+        other.reset();
+    }
+}
