@@ -30,10 +30,15 @@
 #include <tern/op/contiguous_cache.hpp>
 #include <tern/op/paged_cache.hpp>
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/expert_offload.hpp>
 #include <tern/plan/explain.hpp>
 #include <tern/plan/first_fit.hpp>
+#include <tern/plan/layer_split.hpp>
+#include <tern/plan/layer_stream.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/blocking.hpp>
 #include <tern/transfer/in_place.hpp>
+#include <tern/transfer/prefetched.hpp>
+#include <tern/transfer/repacked.hpp>
 #include <tern/transfer/staged.hpp>
