@@ -259,7 +259,7 @@ private:
         const slice& s = slices_[a.run.first];
         landing spot;
         spot.size = s.size * a.run.count;
-        const bool from_disk = options_.disk != nullptr && s.from.file != nullptr && on_host(s) == nullptr;
+        const bool from_disk = options_.disk != nullptr && s.from.file != nullptr && source_of(a.run) == nullptr;
         const bool in_ram = a.on->memory().where().tier.reached_by == reach::host;
         const std::uint64_t page = from_disk && in_ram ? options_.disk->alignment() : 1;
         if (page > 1 && s.from.stored.count == 0 && spot.size.count >= worth_a_page) {
@@ -269,6 +269,17 @@ private:
         }
         spot.counted = kept ? bytes{} : spot.size;
         return spot;
+    }
+
+    /// A copy in host memory that holds a whole run; its first slice may have one that came alone.
+    copy_entry* source_of(const slice_run& run) const noexcept {
+        copy_entry* const first = on_host(slices_[run.first]);
+        for (std::uint32_t i = 1; first != nullptr && i < run.count; ++i) {
+            const slice& s = slices_[run.first + i];
+            const copy_entry* const c = on_host(s);
+            if (c == nullptr || c->under != first->under || c->data != first->data + i * s.size.count) return nullptr;
+        }
+        return first;
     }
 
     task<void> move_in(const arrival& a, const landing& spot) {
@@ -307,7 +318,7 @@ private:
         request.stop = a.stop.stop_possible() ? a.stop : stop_.stop_possible() ? stop_ : ending_.get_token();
         request.listener = a.listener;
         request.what = s.name;
-        if (copy_entry* ram = on_host(s)) {
+        if (copy_entry* ram = source_of(a.run)) {
             source = pin(*ram);
             request.from = {};
             request.from.memory = ram->data;
