@@ -51,9 +51,7 @@ TEST_CASE("memory/pread_reader: two loops read at once") {
     check_two_loops(reader);
 }
 
-TEST_CASE("memory/pread_reader: what is queued when the reader ends is read") {
-    check_end(std::make_unique<pread_reader>(pread_options{.threads = 1}));
-}
+TEST_CASE("memory/pread_reader: what is queued when the reader ends is read") { check_end(make); }
 
 TEST_CASE("memory/pread_reader: senseless options are refused") {
     CHECK_THROWS_AS(pread_reader({.threads = 0}), config_error);

@@ -298,22 +298,28 @@ inline void check_two_loops(disk_reader& reader) {
 }
 
 inline task<void> read_then_end(std::unique_ptr<disk_reader> reader, run_loop& loop, byte_source& from,
-                                std::atomic<std::size_t>& right) {
+                                std::atomic<bool>& open, std::atomic<std::size_t>& right) {
     scope s;
     for (std::size_t i = 0; i < 100; ++i) s.spawn(many_reads(*reader, loop, from, 1, i + 1, right));
     co_await loop.schedule(); // all have asked by now
     CHECK(right == 0);
+    open = true;
+    open.notify_all();
     reader.reset();
     co_await s.join();
 }
 
-/// The reader ends while reads are queued: they are finished.
-inline void check_end(std::unique_ptr<disk_reader> reader) {
+/// The reader ends while reads are queued: they are finished. No result comes before that.
+template <class Make> void check_end(Make make) {
+    std::atomic<bool> open{false};
+    faulty_system system;
+    system.before = [&](std::size_t) { open.wait(false); };
     pattern_file file(50'000);
     std::atomic<std::size_t> right{0};
     run_loop loop;
-    loop.run(read_then_end(std::move(reader), loop, file.source, right));
+    loop.run(read_then_end(make(system, false), loop, file.source, open, right));
     CHECK(right == 100);
+    CHECK(system.open_now == 0);
 }
 
 /// Another source at the address of one that went away is another file.

@@ -78,8 +78,10 @@ TEST_CASE("memory/uring_reader: two loops read at once") {
 
 TEST_CASE("memory/uring_reader: what is queued when the reader ends is read") {
     if (!has_ring()) return;
-    check_end(std::make_unique<uring_reader>(uring_options{.depth = 2}));
-    check_end(std::make_unique<uring_reader>(uring_options{.depth = 200}));
+    check_end(make);
+    check_end([](faulty_system& system, bool) {
+        return std::make_unique<uring_reader>(uring_options{.depth = 200, .system = &system});
+    });
 }
 
 TEST_CASE("memory/uring_reader: senseless options and a kernel that forbids rings are errors") {
