@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/mman.h>
@@ -62,39 +64,29 @@ private:
 };
 
 // A weight that may live there.
-using weight = tern::tensor<tern::formats<tern::f16, tern::f32>, tern::tiers<shared, tern::mapped>,
-                            tern::staged<64_KiB, 2>>;
+using weight =
+    tern::tensor<tern::formats<tern::f16, tern::f32>, tern::tiers<shared, tern::mapped>, tern::staged<64_KiB, 2>>;
 
 int main() {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
-    tern::heap_arena ram(8_MiB);
     shared_arena memory(2_MiB);
-    tern::run_loop loop;
-    tern::cpu_device cpu(ram, 2);
-    tern::host_memory keeper(cpu, memory); // copies lie in `memory`, and the cpu computes there
-    tern::residency_store store(loop, ram);
-    tern::weights<weight> from(file, store);
+    tern::runtime run({.threads = 2});
+    run.add(memory); // the cpu computes there
+    tern::weights<weight> from(file, run.store());
     const tern::llama<weight> model(from, tern::read_config(file));
-    tern::context ctx(loop, cpu);
-
-    const tern::graph graph = tern::record(model, loop, cpu, 8);
-    tern::machine machine;
-    machine.memories = {{{tern::tier_of<tern::mapped>}, tern::unlimited}};
-    machine = machine.with_budget<shared>(2_MiB);
-    tern::device* const devices[] = {&cpu, &keeper};
+    const tern::graph graph = tern::record(model, run.loop(), run.cpu(), 8);
 
     // Places the weights, then writes.
     const auto tokens_from = [&](const tern::tier_info& tier) {
-        const tern::placement plan = tern::all_cpu{tier}.place(graph, machine);
-        tern::check(plan, graph, machine);
-        loop.run(tern::apply(plan, graph, store, devices));
+        const tern::placement plan = tern::all_cpu{tier}.place(graph, run.machine());
+        run.load(plan, graph);
         std::printf("%-6s %s of weights, %s of shared memory in use\n", std::string(tier.name).c_str(),
                     to_string(plan.bytes_at(graph, {tier})).c_str(), to_string(memory.budget().used()).c_str());
-        tern::contiguous_cache cache(ram, model.config().cache_for(32));
+        tern::contiguous_cache cache(run.ram(), model.config().cache_for(32));
         tern::sampler choose({.temperature = 0});
         std::vector<std::int32_t> tokens = {1};
         auto go_on = [](std::int32_t) { return true; };
-        loop.run(tern::generate(ctx, model, cache, tokens, choose, {.tokens = 16}, go_on));
+        run.loop().run(tern::generate(run.ctx(), model, cache, tokens, choose, {.tokens = 16}, go_on));
         return tokens;
     };
     const auto mapped = tokens_from(tern::tier_of<tern::mapped>);

@@ -10,7 +10,6 @@
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
 #include <tern/op/sampler.hpp>
-#include <tern/plan/layer_split.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;
@@ -51,32 +50,23 @@ private:
 
 int main() {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
-    tern::heap_arena ram(8_MiB);
-    tern::run_loop loop;
-    tern::cpu_device cpu(ram, 2);
     counting_device mine(2_MiB);
-    tern::residency_store store(loop, ram);
-    const auto model = tern::open_decoder(file, store);
-    tern::context ctx(loop, cpu);
-
-    const tern::graph graph = tern::record(*model, loop, cpu, 8);
-    tern::machine machine;
-    machine.memories = {{{tern::tier_of<tern::mapped>}, tern::unlimited}};
-    machine = machine.with_budget<tern::vram>(2_MiB);
-    tern::device* const devices[] = {&cpu, &mine};
+    tern::runtime run({.threads = 2});
+    run.add(mine);
+    const auto model = tern::open_decoder(file, run.store());
+    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), 8);
 
     // The last `layers` layers of the model there, and the rest on the cpu.
     const auto tokens_with = [&](std::size_t layers) {
-        const tern::placement plan = tern::layer_split{.layers = layers}.place(graph, machine);
-        tern::check(plan, graph, machine);
+        const tern::placement plan = tern::layer_split{.layers = layers}.place(graph, run.machine());
         mine.launches = mine.in = mine.out = 0;
-        loop.run(tern::apply(plan, graph, store, devices));
+        run.load(plan, graph);
         const std::uint64_t loaded = mine.in;
-        tern::paged_cache cache(ram, model->config().cache_for(32));
+        tern::paged_cache cache(run.ram(), model->config().cache_for(32));
         tern::sampler choose({.temperature = 0});
         std::vector<std::int32_t> tokens = {1};
         auto go_on = [](std::int32_t) { return true; };
-        loop.run(tern::generate(ctx, *model, cache, tokens, choose, {.tokens = 16}, go_on));
+        run.loop().run(tern::generate(run.ctx(), *model, cache, tokens, choose, {.tokens = 16}, go_on));
         std::printf("%zu layers: %s of weights went in; %llu launches, %s in and %s out for 16 tokens\n", layers,
                     to_string(tern::bytes{loaded}).c_str(), static_cast<unsigned long long>(mine.launches),
                     to_string(tern::bytes{mine.in - loaded}).c_str(), to_string(tern::bytes{mine.out}).c_str());

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include <tern/async/loop_thread.hpp>
 #include <tern/async/real_clock.hpp>
 #include <tern/async/run_loop.hpp>
+#include <tern/base/error.hpp>
 #include <tern/cost/machine.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
@@ -51,17 +54,17 @@ public:
           cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), locked_(cpu_, pinned_),
           store_(loop_, staging_, {.transfers = &transfers_.loop(), .disk = options.disk, .time = &time_}),
           order_(store_), guess_(options.guess), context_(loop_, cpu_) {
-        add(cpu_, options.ram);
+        add(cpu_);
         machine_.memories.push_back({{tier_of<mapped>, 0, 0}, unlimited, {}});
         machine_.memories.push_back({{tier_of<direct>, 0, 0}, unlimited, {}});
-        if (options.pinned.count != 0) add(locked_, options.pinned);
+        if (options.pinned.count != 0) add(locked_);
         if (options.vram.count == 0) return;
         accelerator_ = std::make_unique<emulated_device>(emulated_options{.capacity = options.vram,
                                                                           .bandwidth = options.bandwidth,
                                                                           .latency = options.latency,
                                                                           .launch = options.launch,
                                                                           .index = 0});
-        add(*accelerator_, options.vram);
+        add(*accelerator_);
     }
     basic_runtime(const basic_runtime&) = delete;
     basic_runtime& operator=(const basic_runtime&) = delete;
@@ -77,7 +80,26 @@ public:
     residency_store& store() noexcept { return store_; }
     context& ctx() noexcept { return context_; }
     const tern::machine& machine() const noexcept { return machine_; }
-    std::span<device* const> devices() const noexcept { return {devices_, device_count_}; }
+    std::span<device* const> devices() const noexcept { return devices_; }
+
+    /// A device of one's own; plans may use its memory up to the limit of that memory's budget. It must outlive the
+    /// runtime. Throws config_error where the machine has a memory at its location already.
+    ///
+    ///     my_device npu(8_MiB);
+    ///     tern::runtime run{{}};
+    ///     run.add(npu);
+    void add(device& own) {
+        const location where = own.memory().where();
+        for (const memory_space& m : machine_.memories)
+            if (m.where == where) throw config_error("this machine has a memory at " + to_string(where) + " already");
+        devices_.push_back(&own);
+        machine_.memories.push_back({where, own.memory().budget().limit(), {}});
+    }
+    /// Memory of the host of one's own, where the cpu computes. It must outlive the runtime; otherwise likewise.
+    void add(arena& own) {
+        others_.emplace_back(cpu_, own);
+        add(others_.back());
+    }
 
     /// Sets bytes of the RAM's budget aside that are no weights, such as the key-value cache, before a plan is made.
     void reserve(bytes n) { machine_ = machine_.with_reserved(cpu_.memory().where(), n); }
@@ -95,11 +117,6 @@ public:
 private:
     static constexpr bytes staging_limit{32 << 20};
 
-    void add(device& d, bytes budget) {
-        devices_[device_count_++] = &d;
-        machine_.memories.push_back({d.memory().where(), budget, {}});
-    }
-
     run_loop loop_;
     real_clock time_;
     heap_arena ram_;
@@ -107,6 +124,7 @@ private:
     pinned_arena staging_; // of weights on their way to the accelerator
     cpu_device cpu_;
     host_memory locked_;
+    std::deque<host_memory> others_; // addresses stay
     std::unique_ptr<emulated_device> accelerator_;
     loop_thread transfers_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
@@ -114,8 +132,7 @@ private:
     bytes guess_;
     context context_;
     tern::machine machine_;
-    device* devices_[3] = {};
-    std::size_t device_count_ = 0;
+    std::vector<device*> devices_;
 };
 
 /// The runtime. (A template underneath, so that a program compiles it only where it makes one.)
