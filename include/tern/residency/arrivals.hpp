@@ -202,7 +202,8 @@ private:
 
     enum class outcome { taken, wait, give_up };
 
-    /// Throws budget_error where there is no room and none will come.
+    /// Throws budget_error where there is no room for one slice and none will come. A run of several is given up then:
+    /// whoever waits brings each alone.
     outcome take_room(const arrival& a, landing& spot, std::uint64_t& seen) {
         const std::lock_guard lock(mutex_);
         pool& p = pool_of(*a.on);
@@ -213,6 +214,7 @@ private:
         const auto fits = [&] {
             return spot.counted <= a.reserved || p.has_room({spot.counted.count - a.reserved.count});
         };
+        if (a.run.count > 1 && spot.counted > p.limit()) return outcome::give_up; // before others leave in vain
         for (;;) {
             if (fits() && spot.size <= memory.budget().available()) {
                 try {
@@ -229,6 +231,7 @@ private:
         if (cause != arrival_cause::demand) return outcome::give_up;
         seen = changes_;
         if (p.moving() != 0) return outcome::wait;
+        if (a.run.count > 1) return outcome::give_up;
         if (!fits())
             throw budget_error("the room for streamed and cached copies in " + to_string(p.where()) +
                                    " is too small for " + name + ": raise it or place less there",
