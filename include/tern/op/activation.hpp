@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <tern/base/checked.hpp>
 #include <tern/device/device.hpp>
@@ -12,10 +14,34 @@
 
 namespace tern {
 
-/// Bytes of activations that are alive, and the most there were: what a recorded run finds out.
-struct activation_meter {
-    bytes alive{};
-    bytes peak{};
+/// What a recorded run finds out: the bytes that a pool will have taken after a run of the same shape. A pool keeps
+/// buffers by size, so that is, for each size, the most that were alive at once.
+class activation_meter {
+public:
+    bytes peak() const noexcept { return peak_; }
+
+    void add(bytes n) {
+        const std::uint64_t size = scratch_pool::size_class(n.count);
+        std::size_t i = 0;
+        while (i < sizes_.size() && sizes_[i].size != size) ++i;
+        if (i == sizes_.size()) sizes_.push_back({size});
+        if (++sizes_[i].alive <= sizes_[i].peak) return;
+        ++sizes_[i].peak;
+        peak_ += bytes{size};
+    }
+    void remove(bytes n) noexcept {
+        for (counted& c : sizes_)
+            if (c.size == scratch_pool::size_class(n.count)) --c.alive;
+    }
+
+private:
+    struct counted {
+        std::uint64_t size;
+        std::size_t alive = 0;
+        std::size_t peak = 0;
+    };
+    std::vector<counted> sizes_;
+    bytes peak_{};
 };
 
 /// [rows, cols] f32, contiguous. Move-only; its buffer goes back to the pool it came from, which must outlive it. While
@@ -28,8 +54,7 @@ public:
         : on_(&on), pool_(&pool), rows_(rows), cols_(cols), buffer_(pool.take(size_of(rows, cols))) {}
     /// A shape without data, counted by a meter.
     activation(activation_meter& meter, std::size_t rows, std::size_t cols) : meter_(&meter), rows_(rows), cols_(cols) {
-        meter.alive += size_of(rows, cols);
-        if (meter.alive > meter.peak) meter.peak = meter.alive;
+        meter.add(size_of(rows, cols));
     }
     activation(activation&& other) noexcept { swap(other); }
     activation& operator=(activation&& other) noexcept {
@@ -39,7 +64,7 @@ public:
     }
     ~activation() {
         if (pool_ != nullptr) pool_->give_back(std::move(buffer_));
-        if (meter_ != nullptr) meter_->alive.count -= rows_ * cols_ * sizeof(float);
+        if (meter_ != nullptr) meter_->remove(size());
     }
 
     std::size_t rows() const noexcept { return rows_; }

@@ -63,7 +63,7 @@ public:
     device& host() const noexcept { return host_; }
     /// Null while computing.
     recorder* recording() const noexcept { return recorder_; }
-    bytes recorded_peak() const noexcept { return meter_.peak; }
+    bytes recorded_peak() const noexcept { return meter_.peak(); }
 
     /// How experts that are missing are treated, and the clock and links that this is measured with; neither is needed
     /// for on_miss::fetch and on_miss::compute.

@@ -48,9 +48,9 @@ struct graph_node {
 struct graph {
     std::vector<planned_tensor> tensors{}; ///< in the order of their first use
     std::vector<graph_node> nodes{};       ///< in the order of the calls
-    bytes activation_peak{};               ///< bytes of activations alive at once, for the recorded batch
+    bytes activation_peak{};               ///< bytes that pools of activations take, for the recorded batch
 
-    /// Where the activations of a run need room, with a quarter more for their pools' sizes.
+    /// Where the activations of a run need room, with a quarter more for batches of other sizes.
     bytes activation_room() const { return {checked_add(activation_peak.count, activation_peak.count / 4)}; }
 
     bytes weight_bytes() const {
