@@ -343,3 +343,112 @@ TEST_CASE("residency/store: copies go back to their memories when the store ends
     CHECK(ram.budget().used() == tern::bytes{});
     CHECK(gpu.memory().budget().used() == tern::bytes{});
 }
+
+TEST_CASE("residency/store: the slot table shows the copies of one memory, and stays while its epoch does") {
+    tern::emulated_device gpu{{.capacity = 256_KiB}};
+    bench b;
+    tern::slice_id first = 0;
+    for (std::size_t e = 0; e < 4; ++e) {
+        const tern::slice_id id = b.store.add("experts", {.memory = b.file.data.data() + e * 1000}, {1000});
+        if (e == 0) first = id;
+    }
+    const std::byte* slots[4];
+    const auto epoch = [&] { return b.store.slots(first, gpu, slots); };
+    const auto put = [&](std::size_t e) {
+        b.home.run(b.store.place(first + static_cast<tern::slice_id>(e), gpu, in_chunks));
+    };
+    const std::uint64_t empty = epoch();
+    for (const std::byte* s : slots) CHECK(s == nullptr); // the mapping is not in this memory
+    put(1);
+    put(3);
+    const std::uint64_t two = epoch();
+    CHECK(two != empty);
+    CHECK(slots[0] == nullptr);
+    CHECK(slots[2] == nullptr);
+    CHECK(std::memcmp(slots[1], b.file.data.data() + 1000, 1000) == 0);
+    CHECK(std::memcmp(slots[3], b.file.data.data() + 3000, 1000) == 0);
+    const std::byte* const before[] = {slots[1], slots[3]};
+    for (int i = 0; i < 5; ++i) {
+        const tern::lease held = b.store.try_borrow(first + 1, gpu); // uses change nothing
+        CHECK(held.data() == before[0]);
+        b.home.run(place(b, b.cpu)); // nor does what happens elsewhere
+        b.store.evict(b.id, b.cpu);
+        CHECK(epoch() == two);
+    }
+    tern::lease held = b.store.try_borrow(first + 1, gpu);
+    b.store.evict(first + 1, gpu);
+    CHECK(epoch() == two); // it is still there
+    CHECK(slots[1] == before[0]);
+    held = {};
+    CHECK(epoch() != two);
+    CHECK(slots[1] == nullptr);
+    CHECK(slots[3] == before[1]);
+    put(0);
+    CHECK(epoch() > two);
+    CHECK(slots[0] != nullptr);
+    CHECK(slots[3] == before[1]);                       // stable addresses
+    CHECK_THROWS(b.store.slots(first + 1, gpu, slots)); // beyond the last slice
+}
+
+namespace {
+
+/// Eight blobs of one file; uses each in turn and gives the largest number that were there at once.
+std::size_t pass_over(tern::residency_store& store, tern::run_loop& home, tern::slice_id first, tern::device& on) {
+    std::size_t most = 0;
+    for (tern::slice_id i = 0; i < 8; ++i) {
+        const tern::lease held = home.run(store.borrow(first + i, on, in_chunks));
+        std::size_t there = 0;
+        for (tern::slice_id j = 0; j < 8; ++j) there += !store.where(first + j).empty();
+        most = there > most ? there : most;
+    }
+    return most;
+}
+
+} // namespace
+
+TEST_CASE("residency/store: with room for all a second pass reads nothing; dropped after use little is there at once") {
+    for (const tern::retention stay : {tern::retention::cache, tern::retention::drop, tern::retention::keep}) {
+        tern::emulated_device gpu{{.capacity = 64_KiB}};
+        bench b;
+        for (tern::slice_id i = 0; i < 8; ++i) {
+            const tern::slice_id id = b.store.add("blob", {.file = &b.file, .offset = i * 5000u}, {5000});
+            b.store.assign(id, gpu, stay);
+        }
+        const std::size_t most = pass_over(b.store, b.home, b.id + 1, gpu);
+        CHECK(b.file.bytes_read == 40'000);
+        CHECK(most == (stay == tern::retention::drop ? 1 : 8)); // an eighth, or all
+        pass_over(b.store, b.home, b.id + 1, gpu);
+        CHECK(b.file.bytes_read == (stay == tern::retention::drop ? 80'000 : 40'000));
+        CHECK(b.store.counters(gpu).hits == (stay == tern::retention::drop ? 0 : 8));
+        CHECK(b.store.counters(gpu).misses == (stay == tern::retention::drop ? 16 : 8));
+        CHECK(b.store.cached(gpu) == tern::bytes{stay == tern::retention::cache ? 40'000u : 0u});
+    }
+}
+
+TEST_CASE("residency/store: a cache smaller than what goes round lets copies leave, and each lease is right") {
+    tern::emulated_device gpu{{.capacity = 64_KiB}};
+    bench b;
+    for (tern::slice_id i = 0; i < 8; ++i)
+        b.store.assign(b.store.add("blob", {.file = &b.file, .offset = i * 5000u}, {5000}), gpu,
+                       tern::retention::cache);
+    b.store.bound(gpu, {12'000}); // two of eight
+    for (int pass = 0; pass < 3; ++pass)
+        for (tern::slice_id i = 0; i < 8; ++i) {
+            const tern::lease held = b.home.run(b.store.borrow(b.id + 1 + i, gpu, in_chunks));
+            CHECK(std::memcmp(held.data(), b.file.data.data() + i * 5000u, 5000) == 0);
+            CHECK(b.store.cached(gpu) <= 12'000_B);
+        }
+    CHECK(b.store.counters(gpu).evictions == 24 - 2);
+    const tern::lease one = b.home.run(b.store.borrow(b.id + 1, gpu, in_chunks));
+    const tern::lease two = b.home.run(b.store.borrow(b.id + 2, gpu, in_chunks));
+    try { // leases pin
+        static_cast<void>(b.home.run(b.store.borrow(b.id + 3, gpu, in_chunks)));
+        FAIL("both are leased");
+    } catch (const tern::budget_error& e) {
+        CHECK(e.needed() == 5000u);
+        CHECK(e.available() == 2000u);
+        CHECK(std::string(e.what()).find("blob") != std::string::npos);
+    }
+    b.store.bound(gpu, {15'000});
+    CHECK(b.home.run(b.store.borrow(b.id + 3, gpu, in_chunks)));
+}

@@ -66,7 +66,7 @@ protected:
     }
     pool& pool_of(device& on) {
         if (pool* p = find_pool(on.memory().where())) return *p;
-        return *pools_.emplace_back(std::make_unique<pool>(on));
+        return *pools_.emplace_back(std::make_unique<pool>(on, tick_));
     }
 
     lease hold(slice& s, copy_entry& c) {
@@ -205,6 +205,7 @@ protected:
     residency_observer* observer_ = nullptr;
     std::stop_token stop_{};
     std::uint64_t changes_ = 0; // of the room in any pool
+    std::uint64_t tick_ = 0;
     work_list wait_for_room_{};
 
 private:

@@ -44,7 +44,9 @@ inline const lru least_recently_used{};
 /// Guarded by the store's lock.
 class pool {
 public:
-    explicit pool(device& on) : on_(&on), where_(on.memory().where()), policy_(&least_recently_used) {}
+    /// `tick` counts the leases on copies anywhere: a slice's usage is one for all its copies.
+    pool(device& on, std::uint64_t& tick)
+        : on_(&on), where_(on.memory().where()), policy_(&least_recently_used), tick_(tick) {}
     pool(const pool&) = delete;
     pool& operator=(const pool&) = delete;
 
@@ -162,7 +164,7 @@ private:
     std::size_t reserved_ = 0;
     std::size_t moving_ = 0;
     std::size_t promised_ = 0;
-    std::uint64_t tick_ = 0;
+    std::uint64_t& tick_;
     std::uint64_t epoch_ = 0;
     seconds busy_since_{};
     async_mutex turns_[2];
