@@ -91,6 +91,12 @@ inline void check_there(const planned_tensor& t, const location& where, const ma
     throw config_error("was placed in " + to_string(where) + ", which this machine does not have", {.tensor = t.name});
 }
 
+/// Room for one slice on its way to a use. Direct reads to host memory bring whole pages, at both ends.
+inline bytes room_on_the_way(const planned_tensor& t, const placed_tensor& p) {
+    const bool in_pages = p.where.tier == tier_of<direct> && p.computes->tier.reached_by == reach::host;
+    return t.slice_size + bytes{in_pages ? 2 * 4096u : 0u};
+}
+
 } // namespace detail
 
 /// Throws unless a placement has one decision for each tensor, in tiers that the tensor's type allows, inside the
@@ -112,10 +118,9 @@ template <class = void> void check(const placement& p, const graph& g, const mac
         if (!detail::holds_copies(memory.where.tier) || memory.room() == unlimited) continue;
         const bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
         if (needed > memory.room())
-            throw budget_error("the placement does not fit " + to_string(memory.where) +
-                                   ": raise its budget or place less there",
-                               {.needed = checked_add(needed.count, memory.reserved.count),
-                                .available = memory.budget.count});
+            throw budget_error(
+                "the placement does not fit " + to_string(memory.where) + ": raise its budget or place less there",
+                {.needed = checked_add(needed.count, memory.reserved.count), .available = memory.budget.count});
     }
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
@@ -123,10 +128,11 @@ template <class = void> void check(const placement& p, const graph& g, const mac
         if (!p.tensors[i].streamed()) continue;
         detail::check_there(t, *p.tensors[i].computes, m);
         const bytes pool = p.pool_at(*p.tensors[i].computes);
-        if (pool < t.slice_size)
+        const bytes needed = detail::room_on_the_way(t, p.tensors[i]);
+        if (pool < needed)
             throw budget_error("does not fit the room for streamed weights in " + to_string(*p.tensors[i].computes) +
                                    ": raise its budget or place less there",
-                               {.tensor = t.name, .needed = t.slice_size.count, .available = pool.count});
+                               {.tensor = t.name, .needed = needed.count, .available = pool.count});
     }
 }
 
