@@ -18,9 +18,24 @@ TEST_CASE("plan/explain: a line for each tensor, then each memory and the activa
     const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
     CHECK(has("policy first_fit\n"));
     for (const tern::planned_tensor& t : g.tensors) CHECK(has("\n" + t.name + " "));
-    CHECK(has("0.gate  f32     1000 B      vram:0    fits into what was left of vram:0\n"));
-    CHECK(has("1.gate  f32     1000 B      mapped    its group needs 2.1 KiB, "));
+    CHECK(has("0.gate  f32     1000 B      vram:0              fits into what was left of vram:0\n"));
+    CHECK(has("1.gate  f32     1000 B      mapped              its group needs 2.1 KiB, "));
     CHECK(has("vram:0: 2.1 KiB of weights, budget 2.9 KiB\n"));
     CHECK(has("mapped: "));
     CHECK(has("activations: 400 B at most at once\n"));
+}
+
+TEST_CASE("plan/explain: streamed weights show where from and where to; pools and what is reserved are named") {
+    const tern::graph g = test::layers();
+    tern::placement p{"mine", {}, {}};
+    for (std::size_t i = 0; i < g.tensors.size(); ++i)
+        p.tensors.push_back({test::direct0, "it streams", test::vram0, tern::retention::drop});
+    p.tensors[1] = {test::vram0, "it stays", {}};
+    p.pools.push_back({.where = test::vram0, .limit = {4096}});
+    const std::string text = tern::explain(p, g, test::with({10240}).with_reserved(test::vram0, {2048}));
+    CAPTURE(text);
+    const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
+    CHECK(has("0.gate  f32     1000 B      direct -> vram:0    it streams\n"));
+    CHECK(has("0.norm  f32     64 B        vram:0              it stays\n"));
+    CHECK(has("vram:0: 64 B of weights, 4.0 KiB of room for others on their way, 2.0 KiB reserved, budget 10.0 KiB\n"));
 }

@@ -30,7 +30,7 @@ TEST_CASE("plan/graph: every tensor of a file is there once, with its bytes, wha
             CHECK(t.size().count == m.file().at(t.name).bytes);
             CHECK(t.format == m.file().at(t.name).format);
             CHECK(t.allows(tern::tier_of<tern::vram>));
-            CHECK(t.allowed.size() == 3);
+            CHECK(t.allowed.size() == 5);
             CHECK((t.move != nullptr));
         }
         CHECK(names.size() == m.file().tensors().size());

@@ -86,3 +86,82 @@ TEST_CASE(
         CHECK(std::string(e.what()).find("vram:1") != std::string::npos);
     }
 }
+
+TEST_CASE("plan/placement: streamed weights need a place that their types allow, and room for the largest") {
+    tern::graph g = test::layers();
+    const tern::machine m = test::with({1000});
+    tern::placement p{"mine", {}, {{.where = test::vram0, .limit = {1000}}}};
+    p.tensors.assign(g.tensors.size(), {test::direct0, "mine", test::vram0});
+    p.tensors[0] = {test::mapped0, "mine", {}};
+    tern::check(p, g, m);
+    for (const std::uint64_t limit : {999u, 64u}) {
+        p.pools[0].limit = {limit};
+        try {
+            tern::check(p, g, m);
+            FAIL("the largest does not fit");
+        } catch (const tern::budget_error& e) {
+            CHECK(e.tensor() == "0.gate");
+            CHECK(e.needed() == 1000u);
+            CHECK(e.available() == limit);
+            CHECK(std::string(e.what()).find("vram:0") != std::string::npos);
+        }
+    }
+    p.pools.clear(); // no pool is no room
+    CHECK_THROWS_AS(tern::check(p, g, m), tern::budget_error);
+    p.pools = {{.where = test::vram0, .limit = {1001}}}; // more than there is
+    CHECK_THROWS_AS(tern::check(p, g, m), tern::budget_error);
+    p.pools[0].limit = {1000};
+    CHECK_THROWS_AS(tern::check(p, g, m.with_reserved(test::vram0, {1})), tern::budget_error);
+
+    p.tensors[2].computes = tern::location{tern::tier_of<tern::vram>, 1, 0};
+    CHECK_THROWS_AS(tern::check(p, g, m), tern::error); // no pool there, and no such device
+    p.tensors[2].computes = test::vram0;
+    g.tensors[2].allowed = {tern::tier_of<tern::direct>};
+    CHECK_THROWS_AS(tern::check(p, g, m), tern::config_error); // its type forbids where it would be computed
+    g.tensors[2].allowed = test::anywhere();
+    p.tensors[2].computes.reset();
+    try {
+        tern::check(p, g, m);
+        FAIL("nothing computes in direct");
+    } catch (const tern::config_error& e) {
+        CHECK(e.tensor() == "0.gate");
+        CHECK(std::string(e.what()).find("direct") != std::string::npos);
+    }
+}
+
+TEST_CASE("plan/placement: weights and pools share a memory with what is reserved, and unlimited memory holds all") {
+    const tern::graph g = test::layers();
+    tern::placement p{"mine", {}, {{.where = test::vram0, .limit = {1000}}}};
+    p.tensors.assign(g.tensors.size(), {test::direct0, "mine", test::vram0});
+    p.tensors[1] = {test::vram0, "mine", {}}; // 64 bytes
+    p.tensors[0] = {test::mapped0, "mine", {}};
+    const tern::machine m = test::with({1100}).with_reserved(test::vram0, {36});
+    tern::check(p, g, m);
+    try {
+        tern::check(p, g, m.with_reserved(test::vram0, {1}));
+        FAIL("it is one byte short");
+    } catch (const tern::budget_error& e) {
+        CHECK(e.needed() == 1101u);
+        CHECK(e.available() == 1100u);
+    }
+    p.pools[0].limit = tern::unlimited;
+    tern::check(p, g, test::with(tern::unlimited).with_reserved(test::vram0, {36}));
+    CHECK(p.pool_at(test::vram0) == tern::unlimited);
+    CHECK(p.pool_at(test::pageable0) == tern::bytes{});
+    CHECK(p.bytes_at(g, test::vram0) == tern::bytes{64}); // not what is brought there
+}
+
+TEST_CASE("plan/placement: what direct reads bring to RAM needs room for whole pages") {
+    tern::graph g;
+    test::add(g, "large", 100'000, test::anywhere());
+    tern::placement p{"mine", {{test::direct0, "mine", test::pageable0}}, {{.where = test::pageable0}}};
+    p.pools[0].limit = {100'000 + 2 * 4096};
+    tern::check(p, g, test::with({}));
+    p.pools[0].limit = {100'000 + 2 * 4096 - 1};
+    try {
+        tern::check(p, g, test::with({}));
+        FAIL("a page may be missing");
+    } catch (const tern::budget_error& e) { CHECK(e.needed() == 100'000u + 2 * 4096); }
+    p.tensors[0].where = test::mapped0;
+    tern::check(p, g, test::with({}));
+}
