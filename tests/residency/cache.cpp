@@ -75,7 +75,8 @@ TEST_CASE("residency/cache: lru in the store is an offline lru, frequency its si
     }
 }
 
-TEST_CASE("residency/cache: experts that were chosen come together, and none that is about to be used leaves for them") {
+TEST_CASE(
+    "residency/cache: experts that were chosen come together, and none that is about to be used leaves for them") {
     cache c(8);
     tern::emulated_device gpu{{.capacity = 64_KiB}};
     for (tern::slice_id id = 0; id < 8; ++id) c.store.assign(id, gpu, tern::retention::cache);
@@ -112,7 +113,8 @@ TEST_CASE("residency/cache: guesses stop while they bring more in vain than they
             c.home.run(c.store.borrow(id, c.cpu, whole));
             c.home.run(c.store.drain());
         };
-        // Useful: three experts a layer take turns where there is room for two. In vain: those that were popular once never come again.
+        // Useful: three experts a layer take turns where there is room for two. In vain: those that were popular once
+        // never come again.
         for (std::size_t step = 0; step < 160 && !useful; ++step) {
             use(static_cast<tern::slice_id>(step % 16));
             use(static_cast<tern::slice_id>(experts + step % 16));

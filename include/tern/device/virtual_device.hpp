@@ -51,13 +51,15 @@ private:
             }
             Call& call = *std::exchange(first_, first_->next);
             if (first_ == nullptr) last_ = nullptr;
-            co_await time_.sleep_for(serve_.cost(call));
+            try {
+                co_await time_.sleep_for(serve_.cost(call));
+            } catch (...) { call.error = std::current_exception(); } // a clock may want memory
             carry_out(call);
         }
     }
     void carry_out(Call& call) noexcept {
         try {
-            serve_(call);
+            if (!call.error) serve_(call);
         } catch (...) { call.error = std::current_exception(); }
         call.home->post(call.done);
     }
