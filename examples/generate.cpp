@@ -55,11 +55,12 @@ memory
                          expert_offload       experts are cached by use, all else stays in fast memory
   --on-miss WAY          what expert_offload does about experts that are not in vram: fetch (default), compute (on the
                          CPU), or split between both by their measured bandwidths
-  --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache (default),
-                         or past it by direct reads into memory that --ram counts
+  --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache
+                         (default), or past it by direct reads into memory that --ram counts
   --load, --pinned       copy the weights that are not in vram to RAM at the start; --pinned locks it there
   --eviction P           which cached experts leave first: frequency (default) or lru
-  --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); stops where it does not pay
+  --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); it stops where it does
+                         not pay
   --strict               direct reads and locked memory that the system refuses are errors, not done in a lesser way
   --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
@@ -203,8 +204,8 @@ struct result {
     std::string text;
     std::vector<std::int32_t> tokens;
     figures timing;
-    moved_bytes loaded{};  // before the prompt
-    moved_bytes prompt{};  // for it
+    moved_bytes loaded{}; // before the prompt
+    moved_bytes prompt{}; // for it
     moved_bytes decoding{};
 
     /// Passes that `decoding` was moved for: the first token came with the prompt.
@@ -358,8 +359,26 @@ int run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         const options args(argc, argv,
-                           {"prompt", "tokenizer", "tokens", "context", "vram", "link", "latency-us", "ram", "threads",
-                            "policy", "disk", "on-miss", "eviction", "guess", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed"},
+                           {"prompt",
+                            "tokenizer",
+                            "tokens",
+                            "context",
+                            "vram",
+                            "link",
+                            "latency-us",
+                            "ram",
+                            "threads",
+                            "policy",
+                            "disk",
+                            "on-miss",
+                            "eviction",
+                            "guess",
+                            "temperature",
+                            "top-k",
+                            "top-p",
+                            "min-p",
+                            "repetition-penalty",
+                            "seed"},
                            {"load", "pinned", "strict", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;

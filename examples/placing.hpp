@@ -25,8 +25,8 @@ struct placing {
     std::size_t layers = 0; ///< of layer_split
     tern::tier_info from = tern::tier_of<tern::mapped>;
     std::string eviction = "frequency"; ///< of cached experts
-    bool direct = false; ///< files are read past the page cache
-    bool strict = false; ///< a lesser way of reading or locking is an error
+    bool direct = false;                ///< files are read past the page cache
+    bool strict = false;                ///< a lesser way of reading or locking is an error
 
     static placing of(const options& args) {
         placing p;
@@ -46,7 +46,8 @@ struct placing {
         const bool known = p.policy == "first_fit" || p.policy == "all_cpu" || p.policy == "layer_stream" ||
                            p.policy == "expert_offload";
         if (p.policy.substr(0, equals) == "layer_split") {
-            if (equals == p.policy.npos) throw tern::config_error("--policy layer_split needs a number: layer_split=20");
+            if (equals == p.policy.npos)
+                throw tern::config_error("--policy layer_split needs a number: layer_split=20");
             p.layers = options::whole_number("--policy layer_split", p.policy.substr(equals + 1));
             p.policy = "layer_split";
         } else if (!known) {
@@ -96,8 +97,8 @@ struct moved_bytes {
         return m;
     }
     friend moved_bytes operator-(const moved_bytes& a, const moved_bytes& b) {
-        return {a.disk - b.disk, a.to_device - b.to_device, a.to_host - b.to_host, a.hits - b.hits,
-                a.misses - b.misses, a.active - b.active};
+        return {a.disk - b.disk, a.to_device - b.to_device, a.to_host - b.to_host,
+                a.hits - b.hits, a.misses - b.misses,       a.active - b.active};
     }
     moved_bytes operator/(std::size_t n) const {
         return {disk / n, to_device / n, to_host / n, hits / n, misses / n, active / n};

@@ -13,12 +13,12 @@ namespace tern {
 ///
 ///     tern::loop_thread transfers;
 ///     co_await transfers.loop().schedule(); // from here on, on that thread
-class loop_thread {
+template <class = void> class basic_loop_thread {
 public:
-    loop_thread() : thread_([this] { loop_.run(wait_for(ending_)); }) {}
-    loop_thread(const loop_thread&) = delete;
-    loop_thread& operator=(const loop_thread&) = delete;
-    ~loop_thread() {
+    basic_loop_thread() : thread_([this] { loop_.run(wait_for(ending_)); }) {}
+    basic_loop_thread(const basic_loop_thread&) = delete;
+    basic_loop_thread& operator=(const basic_loop_thread&) = delete;
+    ~basic_loop_thread() {
         ending_.set();
         thread_.join();
     }
@@ -32,5 +32,8 @@ private:
     async_event ending_;
     std::thread thread_; // last: it starts when all else is there
 };
+
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using loop_thread = basic_loop_thread<>;
 
 } // namespace tern

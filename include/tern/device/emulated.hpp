@@ -24,8 +24,8 @@ struct emulated_options {
 };
 
 /// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth,
-/// an operator at least `launch`, and both sleep rather than burn the time that the work itself does not need. Copies of
-/// a direction and lane queue behind each other, those of different ones do not.
+/// an operator at least `launch`, and both sleep rather than burn the time that the work itself does not need. Copies
+/// of a direction and lane queue behind each other, those of different ones do not.
 ///
 ///     tern::emulated_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps}};
 template <class = void> class basic_emulated_device final : public device {

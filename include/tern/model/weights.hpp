@@ -17,11 +17,12 @@ namespace tern {
 
 class checkpoint; // file/checkpoint.hpp: only those who open files include it
 
-/// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte, and
-/// brought up to sixteen tensors before its use where it streams.
+/// The weight of the ready-made decoders: any format that tern brings, in any memory, moved in chunks of a mebibyte,
+/// and brought up to sixteen tensors before its use where it streams.
 using any_weight = tensor<all_formats, tiers<vram, pinned, pageable, mapped, direct>, prefetched<16>>;
 
-/// Makes the tensors of one model. A transfer that repacks a stored format makes the tensor one of the other format. The file and the store must outlive them.
+/// Makes the tensors of one model. A transfer that repacks a stored format makes the tensor one of the other format.
+/// The file and the store must outlive them.
 ///
 ///     tern::weights<tern::any_weight> from(file, store);
 ///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);

@@ -45,12 +45,10 @@ void give_up_others(const placement& p, const graph& g, residency_store& store, 
                     store.evict(g.tensors[i].first + static_cast<slice_id>(e), *d);
 }
 
-template <class = void>
-void bound_pools(const placement& p, residency_store& store, std::span<device* const> devices) {
+template <class = void> void bound_pools(const placement& p, residency_store& store, std::span<device* const> devices) {
     for (device* d : devices) store.bound(*d, unlimited);
     for (const pool_plan& pool : p.pools)
-        store.bound(device_holding(devices, pool.where, "a pool"), pool.limit,
-                    make_eviction(pool.eviction, pool.how));
+        store.bound(device_holding(devices, pool.where, "a pool"), pool.limit, make_eviction(pool.eviction, pool.how));
 }
 
 } // namespace detail
@@ -73,8 +71,8 @@ std::vector<scheduled_use> streaming_order(const placement& p, const graph& g, s
             const planned_tensor& tensor = g.tensors[t];
             const bool stays = !p.tensors[t].streamed() && p.tensors[t].where.tier != tier_of<mapped>;
             if (stays || tensor.ahead == 0 || node.active != 0 || node.op == "embed") continue;
-            order.push_back({tensor.first, &detail::computing_device(tensor, p.tensors[t], devices), tensor.move,
-                             tensor.ahead});
+            order.push_back(
+                {tensor.first, &detail::computing_device(tensor, p.tensors[t], devices), tensor.move, tensor.ahead});
         }
     return order;
 }
@@ -120,8 +118,7 @@ task<Void> apply(const placement& p, const graph& g, residency_store& store, std
                 holder = &detail::device_holding(devices, placed.where, t.name);
                 co_await store.place(slice, *holder, t.move, stop, listener);
             }
-            if (holder != &computing)
-                store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
+            if (holder != &computing) store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
         }
     }
 }

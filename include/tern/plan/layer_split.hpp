@@ -10,8 +10,8 @@
 
 namespace tern {
 
-/// Whole layers, the last `layers` of the decoder and what follows them, go to `into`; tables that are looked up and the
-/// layers before stay on the host. It is the caller's affair to choose a number that fits: `check` tells. Throws
+/// Whole layers, the last `layers` of the decoder and what follows them, go to `into`; tables that are looked up and
+/// the layers before stay on the host. It is the caller's affair to choose a number that fits: `check` tells. Throws
 /// config_error where layers are asked for and nothing goes: the graph names none, or no type allows `into`.
 ///
 ///     auto plan = tern::layer_split{.layers = 20}.place(graph, run.machine());
@@ -37,10 +37,10 @@ struct layer_split {
                 if (!g.tensors[t].allows(into.tier)) continue;
                 placed = true;
                 p.tensors[t].where = into;
-                p.tensors[t].reason = node.layer == graph_node::no_layer
-                                          ? "it follows the layers in " + to_string(into)
-                                          : "layer " + std::to_string(node.layer) + " is one of the last " +
-                                                std::to_string(layers);
+                p.tensors[t].reason =
+                    node.layer == graph_node::no_layer
+                        ? "it follows the layers in " + to_string(into)
+                        : "layer " + std::to_string(node.layer) + " is one of the last " + std::to_string(layers);
             }
         }
         if (!placed)

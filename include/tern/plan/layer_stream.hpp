@@ -14,9 +14,9 @@
 namespace tern {
 
 /// For weights larger than the memory where they are computed: vram where the machine has some, else RAM. They lie in
-/// `from` (direct, mapped, pinned or pageable) and are brought for each use, a window ahead; the room that is left keeps
-/// weights for good, small ones first, so that nothing streams where everything fits. Mapped weights that the host
-/// computes are read in place, and the system is told ahead.
+/// `from` (direct, mapped, pinned or pageable) and are brought for each use, a window ahead; the room that is left
+/// keeps weights for good, small ones first, so that nothing streams where everything fits. Mapped weights that the
+/// host computes are read in place, and the system is told ahead.
 ///
 ///     auto plan = tern::layer_stream{.from = tern::tier_of<tern::direct>}.place(graph, run.machine());
 struct layer_stream {
@@ -31,8 +31,7 @@ struct layer_stream {
         placement p = all_cpu{in_place ? from : tier_of<pageable>}.place(g, m);
         p.policy = name;
         const std::vector<tensor_role> roles = roles_of(g);
-        for (std::size_t t = 0; t < g.tensors.size(); ++t)
-            settle(p.tensors[t], g.tensors[t], roles[t], to, in_place);
+        for (std::size_t t = 0; t < g.tensors.size(); ++t) settle(p.tensors[t], g.tensors[t], roles[t], to, in_place);
         if (!in_place) keep_what_fits(p, g, weight_room(g, m, to), to);
         return p;
     }

@@ -63,8 +63,8 @@ public:
         bring();
     }
 
-    /// While a layer computes, brings experts of the next one that are not there, those first that were used most, up to
-    /// `budget` bytes a layer; 0 guesses nothing. Stops by itself while it brings more in vain than it saves.
+    /// While a layer computes, brings experts of the next one that are not there, those first that were used most, up
+    /// to `budget` bytes a layer; 0 guesses nothing. Stops by itself while it brings more in vain than it saves.
     void guess_experts(std::vector<expert_layer> layers, bytes budget) {
         const std::lock_guard lock(mutex_);
         layers_ = std::move(layers);

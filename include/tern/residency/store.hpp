@@ -18,9 +18,9 @@ namespace tern {
 /// copy can be made at any time, so giving up a copy costs nothing. A copy is brought from another in host memory where
 /// there is one.
 ///
-/// `place` brings a copy to stay; `borrow` brings one where none is readable, and its slice's retention says what becomes
-/// of it. Copies of a location that are cached or streamed share its pool: when its limit or its memory is full, those
-/// that nobody leases leave in the order of an eviction policy. Leases pin.
+/// `place` brings a copy to stay; `borrow` brings one where none is readable, and its slice's retention says what
+/// becomes of it. Copies of a location that are cached or streamed share its pool: when its limit or its memory is
+/// full, those that nobody leases leave in the order of an eviction policy. Leases pin.
 ///
 /// Devices, arenas, loops and backings must outlive the store, and the store its leases. Calls are safe from several
 /// threads; coroutines go on in `home`, and the store ends on that loop's thread.
@@ -100,8 +100,8 @@ public:
         return p != nullptr ? p->epoch() : 0;
     }
 
-    /// Brings a copy of `count` neighbouring slices into `on`'s memory to stay there, and computes them on `on` from now
-    /// on. Throws budget_error when they do not fit, and what the transfer throws; then nothing stays behind.
+    /// Brings a copy of `count` neighbouring slices into `on`'s memory to stay there, and computes them on `on` from
+    /// now on. Throws budget_error when they do not fit, and what the transfer throws; then nothing stays behind.
     task<void> place(slice_id id, device& on, move_function move, std::stop_token stop = {},
                      arrival_listener* listener = nullptr) {
         const lease held = co_await bring(id, on, move, retention::keep, std::move(stop), listener);
@@ -201,8 +201,8 @@ public:
     void guess(std::span<const slice_id> ids, device& on, move_function move) noexcept {
         begin_all(ids, on, move, arrival_cause::guess);
     }
-    /// Of slices [first, first + count), up to out.size() that `on` would have to be brought, the most used first. Gives
-    /// how many.
+    /// Of slices [first, first + count), up to out.size() that `on` would have to be brought, the most used first.
+    /// Gives how many.
     std::size_t most_used_absent(slice_id first, std::size_t count, device& on, std::span<slice_id> out) const {
         const std::lock_guard lock(mutex_);
         std::size_t found = 0;

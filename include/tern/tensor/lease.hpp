@@ -59,8 +59,8 @@ public:
     virtual lease try_borrow(slice_id slice, device& on) = 0;
     /// A lease on `on`, after bringing a copy there by `move` where there is none. Throws what the transfer throws.
     virtual task<lease> borrow(slice_id slice, device& on, move_function move) = 0;
-    /// Begins to bring slices to `on` that are known to be borrowed there next, neighbours together. Never fails: whoever
-    /// borrows is told of errors.
+    /// Begins to bring slices to `on` that are known to be borrowed there next, neighbours together. Never fails:
+    /// whoever borrows is told of errors.
     virtual void expect(std::span<const slice_id> slices, device& on, move_function move) noexcept {
         static_cast<void>(slices), static_cast<void>(on), static_cast<void>(move);
     }

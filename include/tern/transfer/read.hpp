@@ -57,8 +57,8 @@ namespace detail {
 class chunk_grid {
 public:
     chunk_grid(std::uint64_t offset, std::uint64_t size, std::uint64_t chunk, std::uint64_t alignment)
-        : alignment_(alignment != 0 && chunk % alignment == 0 ? alignment : 1), head_(offset % alignment_),
-          size_(size), chunk_(chunk) {}
+        : alignment_(alignment != 0 && chunk % alignment == 0 ? alignment : 1), head_(offset % alignment_), size_(size),
+          chunk_(chunk) {}
 
     /// Of the file's pages; 1 where chunks are not cut at pages.
     std::uint64_t alignment() const noexcept { return alignment_; }

@@ -60,8 +60,8 @@ template <class Void = void> task<Void> move_chunk(chunk_step c) {
 } // namespace detail
 
 /// Cuts a slice into chunks, of which `Depth` are under way at once. To host memory they are read in place; to a device
-/// each is read into a stage of a ring and copied over the link from there, so that disk, staging and link overlap. Needs
-/// Depth * Chunk of staging at most. A stop takes effect within one chunk.
+/// each is read into a stage of a ring and copied over the link from there, so that disk, staging and link overlap.
+/// Needs Depth * Chunk of staging at most. A stop takes effect within one chunk.
 ///
 ///     using weight = tern::tensor<tern::all_formats, tern::tiers<tern::vram, tern::pageable>, tern::staged<4_MiB, 2>>;
 template <bytes Chunk, std::size_t Depth> struct staged {
