@@ -210,6 +210,33 @@ TEST_CASE("residency/arrivals: what is brought ahead to stay does not count agai
     CHECK(b.used() == 0_B);
 }
 
+TEST_CASE("residency/arrivals: two that read the disk at once and have staging for one come one after the other") {
+    for (const std::uint64_t staging_size : {128, 256, 64}) {
+        CAPTURE(staging_size);
+        bench b;
+        tern::test::virtual_disk disk(b.time);
+        tern::region_arena staging({}, {staging_size});
+        tern::residency_store store(b.home, staging, {.disk = &disk});
+        for (std::size_t i = 0; i < 4; ++i) store.add("w", {.file = &b.file, .offset = i * slice_size}, {slice_size});
+        int right = 0;
+        const auto use_one = [&](slice_id id) -> tern::task<> {
+            const tern::lease held = co_await store.borrow(id, b.gpu, &tern::staged<100_B, 1>::move);
+            right += b.right(id, held);
+        };
+        std::vector<tern::task<>> all;
+        for (slice_id id = 0; id < 4; ++id) all.push_back(use_one(id));
+        if (staging_size < 100) {
+            CHECK_THROWS_AS(b.home.run(tern::when_all(std::move(all))), tern::budget_error);
+            CHECK(right == 0);
+        } else {
+            b.home.run(tern::when_all(std::move(all)));
+            CHECK(right == 4);
+        }
+        CHECK(b.used() == 0_B);
+        CHECK(staging.budget().used() == 0_B);
+    }
+}
+
 TEST_CASE("residency/arrivals: the states of a copy follow one another") {
     bench b;
     b.store.assign(0, b.gpu, tern::retention::cache);

@@ -115,9 +115,8 @@ struct world {
     static constexpr std::size_t calm = calm_actors * calm_holds;
 
     std::uint64_t staging_size() {
-        if (!rough) return 1 << 20;
-        constexpr std::uint64_t sizes[] = {128, 1024, 4096, 1 << 20};
-        return sizes[random.below(4)];
+        constexpr std::uint64_t sizes[] = {1024, 1 << 20, 4096, 128};
+        return sizes[random.below(rough ? 4 : 2)]; // 1024: of one transfer alone
     }
     void add_slices() {
         const std::size_t in_file = random.below(slices + 1);

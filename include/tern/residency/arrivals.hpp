@@ -19,8 +19,8 @@
 
 namespace tern::detail {
 
-/// A copy is marked as arriving under the lock; then a coroutine finds room for it, moves its bytes and publishes it, and
-/// whoever waits gets a lease. Whatever fails in between frees the entry and reaches every waiter.
+/// A copy is marked as arriving under the lock; then a coroutine finds room for it, moves its bytes and publishes it,
+/// and whoever waits gets a lease. Whatever fails in between frees the entry and reaches every waiter.
 template <class Void> class arrivals : public copies<Void> {
     using base = copies<Void>;
 
@@ -187,8 +187,8 @@ private:
         finish(a, std::move(spot), under, failure);
     }
 
-    /// Room for a run, in the pool and in the device's memory; others leave for it. One that nobody waits for is given up
-    /// where there is none.
+    /// Room for a run, in the pool and in the device's memory; others leave for it. One that nobody waits for is given
+    /// up where there is none.
     task<landing> find_room(const arrival& a) {
         landing spot = layout_of(a);
         std::uint64_t seen = 0;
@@ -293,20 +293,31 @@ private:
         pool& into = begin_move(a, request, source);
         std::exception_ptr failure;
         try {
-            if (request.to_host()) {
+            if (request.to_host())
                 co_await a.move(std::move(request));
-            } else {
-                // Each needs staging: two at once keep disk and link busy.
-                const bool two = request.from.file != nullptr && request.disk != nullptr;
-                const async_mutex::holder turn = co_await into.turn(two).lock();
-                co_await a.move(std::move(request));
-            }
+            else
+                co_await move_over_link(a.move, std::move(request), into);
         } catch (...) { failure = std::current_exception(); }
         {
             const std::lock_guard lock(mutex_);
             into.end_move(options_.time);
         }
         if (failure) std::rethrow_exception(failure);
+    }
+
+    /// Two at once keep disk and link busy. Each needs staging: one that gets none goes again when no other moves.
+    static task<void> move_over_link(move_function move, transfer_request request, pool& into) {
+        const bool two = request.from.file != nullptr && request.disk != nullptr;
+        {
+            const async_mutex::holder turn = co_await into.turn(two).lock();
+            try {
+                co_await move(request);
+                co_return;
+            } catch (const budget_error&) {}
+        }
+        const async_mutex::holder one = co_await into.turn(false).lock();
+        const async_mutex::holder other = co_await into.other_turn().lock();
+        co_await move(std::move(request));
     }
 
     pool& begin_move(const arrival& a, transfer_request& request, lease& source) {

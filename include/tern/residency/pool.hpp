@@ -137,6 +137,8 @@ public:
     /// Whose turn it is to move bytes here: of two at a time, or of one where two would only share the link, so that
     /// what is needed first would come as late as what is needed second.
     async_mutex& turn(bool two) noexcept { return turns_[two ? next_turn_++ % 2 : 0]; }
+    /// Beside that of one: who has both moves alone.
+    async_mutex& other_turn() noexcept { return turns_[1]; }
 
     pool_counters counters{};
 
