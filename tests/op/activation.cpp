@@ -44,14 +44,26 @@ TEST_CASE("op/activation: a size that overflows is refused") {
     CHECK(ram.budget().used() == tern::bytes{});
 }
 
-TEST_CASE("op/activation: a meter counts what is alive and the most there was") {
+TEST_CASE("op/activation: a meter counts what a pool takes for the same activations in the same order") {
     tern::activation_meter meter;
-    {
-        tern::activation a(meter, 2, 8);
-        const tern::activation b(std::move(a));
-        const tern::activation c(meter, 1, 8);
-        CHECK(meter.alive == tern::bytes{96});
-    }
-    CHECK(meter.alive == tern::bytes{});
-    CHECK(meter.peak == tern::bytes{96});
+    tern::heap_arena ram;
+    tern::cpu_device cpu(ram, 1);
+    tern::scratch_pool pool(ram);
+    const auto run = [](auto make) {
+        {
+            auto a = make(20, 8);
+            auto b = std::move(a);
+            const auto c = make(19, 8); // of the same size in the pool
+            const auto d = make(100, 80);
+        }
+        const auto e = make(100, 80); // served from what there is
+        const auto f = make(300, 80);
+    };
+    run([&](std::size_t rows, std::size_t cols) { return tern::activation(meter, rows, cols); });
+    run([&](std::size_t rows, std::size_t cols) { return tern::activation(cpu, pool, rows, cols); });
+    CHECK(meter.peak() == ram.budget().requested());
+    CHECK(meter.peak() == tern::bytes{2 * 640 + 32 * 1024 + 96 * 1024});
+    const tern::bytes before = meter.peak();
+    run([&](std::size_t rows, std::size_t cols) { return tern::activation(meter, rows, cols); });
+    CHECK(meter.peak() == before); // all of it was given back
 }

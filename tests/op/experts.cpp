@@ -180,3 +180,113 @@ TEST_CASE("op/experts: wrong shapes and counts name the tensor; the recorded sha
     CHECK(g.nodes[1].tensors.size() == 3);
     CHECK(g.tensors[1].shape.experts == count);
 }
+
+namespace {
+
+constexpr std::size_t many = 8;
+
+/// Eight experts; a token of ones chooses 1, 2, 3 and 6, in another order.
+struct wide_mixture {
+    tern::expert_weights<test::op_weight> weights(test::bench& b) const {
+        std::vector<float> router(many * width, 0);
+        const float logits[many] = {-2, 1, 2, 1.5f, -1, -2, 0.5f, -1.5f};
+        for (std::size_t e = 0; e < many; ++e) router[e * width] = logits[e];
+        tern::expert_weights<test::op_weight> w;
+        w.router = b.weight<tern::f32>(router, {many, width, 1}, "router");
+        w.gate = b.weight({hidden, width, many}, "gate_exps", 31);
+        w.up = b.weight({hidden, width, many}, "up_exps", 32);
+        w.down = b.weight({width, hidden, many}, "down_exps", 33);
+        return w;
+    }
+    static tern::bytes bytes_of(const tern::expert_weights<test::op_weight>& w) {
+        return w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
+    }
+    /// Computed on the device, where copies are cached.
+    static void cache_on(const tern::expert_weights<test::op_weight>& w, test::bench& b) {
+        for (const test::op_weight* part : {&w.gate, &w.up, &w.down})
+            for (std::size_t e = 0; e < many; ++e) b.store.assign(part->slice(e), b.gpu, tern::retention::cache);
+    }
+};
+
+const tern::expert_options four{.used = 4};
+
+} // namespace
+
+TEST_CASE("op/experts: a token moves the bytes of its experts alone, neighbours together, and once") {
+    test::bench b;
+    const auto w = wide_mixture{}.weights(b);
+    const tern::activation x = b.make(std::vector<float>(width, 1), 1);
+    const std::vector<float> expected = b.values(tern::experts(b.ctx, x, w, four));
+    CHECK(b.store.counters().arrivals == 0); // in place
+    wide_mixture::cache_on(w, b);
+    const tern::expert_counters first = b.ctx.expert_use();
+    CHECK(first.chosen == 4);
+    CHECK(first.active == wide_mixture::bytes_of(w) * 4);
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+    tern::pool_counters there = b.store.counters(b.gpu);
+    CHECK(there.moved == wide_mixture::bytes_of(w) * 4);
+    CHECK(there.arrivals == 3 * 4);
+    CHECK(there.transfers == 3 * 2); // of each packed tensor 1 to 3, and 6
+    CHECK(there.misses == 3 * 4);
+    CHECK(there.hits == 0);
+    for (const std::size_t e : {1u, 2u, 3u, 6u})
+        for (const test::op_weight* part : {&w.gate, &w.up, &w.down})
+            CHECK(b.store.state(part->slice(e), b.gpu.memory().where()) == tern::copy_state::resident);
+    CHECK(b.store.state(w.gate.slice(0), b.gpu.memory().where()) == tern::copy_state::absent);
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+    there = b.store.counters(b.gpu);
+    CHECK(there.moved == wide_mixture::bytes_of(w) * 4);
+    CHECK(there.hits == 3 * 4);
+    CHECK(there.misses == 3 * 4);
+    CHECK(b.ctx.expert_use().chosen == 12);
+    CHECK(b.ctx.expert_use().on_host == 0);
+}
+
+TEST_CASE("op/experts: missing ones are fetched, computed on the host, or shared, with the same bits") {
+    const auto moved = [](tern::on_miss how, std::uint64_t on_host) {
+        test::bench b;
+        const auto w = wide_mixture{}.weights(b);
+        const tern::activation x = b.make(std::vector<float>(width, 1), 1);
+        const std::vector<float> expected = b.values(tern::experts(b.ctx, x, w, four));
+        wide_mixture::cache_on(w, b);
+        b.ctx.treat_misses(tern::miss_policy(how));
+        CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+        CHECK(b.ctx.expert_use().on_host == on_host);
+        const tern::bytes once = b.store.counters(b.gpu).moved;
+        for (int i = 0; i < 5; ++i) CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+        const tern::activation batch = b.make(std::vector<float>(5 * width, 1), 5);
+        const std::vector<float> rows = b.values(tern::experts(b.ctx, batch, w, four));
+        for (std::size_t t = 0; t < 5; ++t)
+            CHECK(test::same({rows.begin() + static_cast<std::ptrdiff_t>(t * width),
+                              rows.begin() + static_cast<std::ptrdiff_t>((t + 1) * width)},
+                             expected));
+        return once.count / wide_mixture::bytes_of(w).count;
+    };
+    CHECK(moved(tern::on_miss::fetch, 0) == 4);
+    CHECK(moved(tern::on_miss::compute, 4) == 0);
+    CHECK(moved(tern::on_miss::split, 2) == 2); // nothing is measured: a half
+}
+
+TEST_CASE("op/experts: a cache of one expert, or two, is enough, and less is an error that names the slice") {
+    test::bench b;
+    const auto w = wide_mixture{}.weights(b);
+    const tern::activation x = b.make(std::vector<float>(3 * width, 1), 3);
+    const std::vector<float> expected = b.values(tern::experts(b.ctx, x, w, four));
+    wide_mixture::cache_on(w, b);
+    const tern::bytes slice = w.gate.slice_bytes();
+    for (const std::uint64_t slices : {1u, 2u, 3u, 4u, 7u, 13u}) {
+        CAPTURE(slices);
+        b.store.bound(b.gpu, slice * slices);
+        for (int i = 0; i < 3; ++i) CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+        CHECK(b.store.cached(b.gpu) <= slice * slices);
+        for (const test::op_weight* part : {&w.gate, &w.up, &w.down})
+            for (std::size_t e = 0; e < many; ++e) b.store.evict(part->slice(e), b.gpu);
+    }
+    CHECK(b.store.counters(b.gpu).evictions > 0);
+    b.store.bound(b.gpu, {slice.count - 1});
+    CHECK(test::has(test::text_of<tern::budget_error>([&] { b.loop.run(tern::experts(b.ctx, x, w, four)); }),
+                    "gate_exps"));
+    CHECK(b.store.cached(b.gpu) == tern::bytes{});
+    b.store.bound(b.gpu, tern::unlimited);
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, four)), expected));
+}
