@@ -190,6 +190,24 @@ TEST_CASE("model/streaming: a budget that passes the check holds the run, and on
     }
 }
 
+TEST_CASE("model/streaming: the least RAM that passes the check holds direct reads of whole pages") {
+    const std::string path = test::source_file("examples/data/tiny.gguf");
+    test::model plain(path, {.threads = 1});
+    const std::vector<float> expected = answer(plain);
+    const tern::graph g = plain.record(prompt.size());
+    const std::uint64_t cache = tern::contiguous_cache::bytes_for(plain.config().cache_for(tokens)).count;
+    const std::uint64_t least = cache + g.activation_room().count + largest_slice(g);
+    for (std::uint64_t more = 0; more <= 5 * 4096; more += 1024) {
+        CAPTURE(more);
+        const std::unique_ptr<tern::disk_reader> disk = reader("pread, direct");
+        test::model m(path, {.threads = 1, .ram = {least + more}, .disk = disk.get()});
+        m.run().reserve({cache});
+        const auto error = shortage([&] { m.run().load(tern::layer_stream{}.place(g, m.run().machine()), g); });
+        CHECK(error.has_value() == (more < 2 * 4096));
+        if (!error) CHECK(test::same_bits(answer(m), expected));
+    }
+}
+
 TEST_CASE("model/streaming: the least window is found by the check to a page, and one page less is refused by name") {
     test::model plain(file("llama_tied"), {.threads = 1});
     const std::vector<float> expected = answer(plain);

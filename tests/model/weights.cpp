@@ -8,12 +8,20 @@
 #include <doctest/doctest.h>
 
 #include <tern/file/open_checkpoint.hpp>
+#include <tern/model/decoder.hpp>
+#include <tern/model/llama.hpp>
+#include <tern/model/read_config.hpp>
+#include <tern/plan/all_cpu.hpp>
+#include <tern/plan/first_fit.hpp>
+#include <tern/plan/layer_stream.hpp>
+#include <tern/transfer/repacked.hpp>
 
 #include <support/model.hpp>
 
 #include "files.hpp"
 
 namespace test = tern::test;
+using namespace tern::literals;
 
 namespace {
 
@@ -130,4 +138,62 @@ TEST_CASE("model/weights: biases of queries, keys and values in a llama file are
     const std::vector<float> without = logits_of(f.write(folder.file("a.gguf")));
     f.tensors["blk.0.attn_v.bias"] = {{8}};
     CHECK(logits_of(f.write(folder.file("b.gguf"))) != without);
+}
+
+namespace {
+
+/// Stored in f32, in half the bytes wherever it is computed.
+using halved = tern::tensor<tern::formats<tern::f16, tern::f32>,
+                            tern::tiers<tern::vram, tern::pageable, tern::mapped, tern::direct>,
+                            tern::repacked<tern::f32, tern::f16, tern::prefetched<4>>>;
+
+tern::task<std::vector<float>> forward(tern::context& ctx, const tern::llama<halved>& model, const tern::batch& b,
+                                       tern::contiguous_cache& kv) {
+    tern::activation y = co_await model.forward(ctx, b, kv);
+    y = co_await ctx.bring(std::move(y), ctx.host());
+    co_return std::vector<float>(y.data(), y.data() + y.rows() * y.cols());
+}
+
+} // namespace
+
+TEST_CASE(
+    "model/weights: a transfer that repacks makes the decoder's tensors of the other format, in every placement") {
+    test::temporary_folder folder;
+    const std::string path = test::model_file::llama().write(folder.file("m.gguf"));
+    const std::vector<float> exact = logits_of(path);
+    const tern::checkpoint file = tern::open_gguf(path);
+    tern::runtime run({.threads = 1, .ram = 1_MiB, .vram = 1_MiB});
+    tern::weights<halved> from(file, run.store());
+    const tern::llama<halved> model(from, tern::read_config(file));
+    const tern::graph g = tern::record(model, run.loop(), run.cpu(), 4);
+    std::uint64_t stored = 0;
+    for (const auto& t : file.tensors()) stored += t.bytes;
+    CHECK(g.weight_bytes().count == stored / 2); // budgets count what arrives
+    for (const tern::planned_tensor& t : g.tensors) {
+        CHECK(t.format == "f16");
+        CHECK(t.ahead == 4);
+        CHECK(run.store().size(t.first) == t.slice_size);
+        CHECK(run.store().where(t.first).empty()); // its mapping is none of its copies
+    }
+    std::vector<float> first;
+    const auto check = [&](const tern::placement& p) {
+        CAPTURE(p.policy);
+        run.load(p, g);
+        tern::batch b;
+        b.add(std::vector<std::int32_t>{1, 2, 3}, 0, 0, true);
+        tern::contiguous_cache kv(run.ram(), model.config().cache_for(4));
+        const std::vector<float> got = run.loop().run(forward(run.ctx(), model, b, kv));
+        if (first.empty()) first = got;
+        CHECK(test::same_bits(got, first));
+    };
+    check(tern::all_cpu{}.place(g, run.machine())); // mapped, and brought for each use
+    CHECK(run.store().counters().arrivals >= g.tensors.size());
+    check(tern::all_cpu{tern::tier_of<tern::pageable>}.place(g, run.machine()));
+    CHECK(run.ram().budget().used() >= g.weight_bytes());
+    CHECK(run.ram().budget().used().count < stored);
+    check(tern::first_fit{}.place(g, run.machine()));
+    CHECK(run.accelerator()->memory().budget().requested().count < stored);
+    check(tern::layer_stream{}.place(g, run.machine()));
+    CHECK(!test::same_bits(first, exact)); // f16 is not f32
+    CHECK(test::relative_error(first, exact) < 5e-3);
 }
