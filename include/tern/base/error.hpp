@@ -52,7 +52,10 @@ inline std::string describe(std::string_view what, const error_context& where) {
 class error : public std::runtime_error {
 public:
     explicit error(std::string_view what, error_context where = {})
-        : std::runtime_error(detail::describe(what, where)), where_(std::move(where)) {}
+        : std::runtime_error(detail::describe(what, where)), reason_(what), where_(std::move(where)) {}
+
+    /// The sentence without its place.
+    const std::string& reason() const noexcept { return reason_; }
 
     const std::string& path() const noexcept { return where_.path; }
     const std::string& tensor() const noexcept { return where_.tensor; }
@@ -60,6 +63,7 @@ public:
     std::optional<std::uint64_t> available() const noexcept { return where_.available; }
 
 private:
+    std::string reason_;
     error_context where_;
 };
 

@@ -11,8 +11,9 @@
 
 namespace tern {
 
-/// table [vocabulary, width] -> [tokens, width], times `scale`. Computed where the plan has the table. Ids are checked:
-/// shape_error names the token that the vocabulary does not have.
+/// table [vocabulary, width] -> [tokens, width], times `scale`. Computed where the plan has the table; one that would
+/// have to be brought as a whole is looked up in its mapping instead, if it has one. Ids are checked: shape_error names
+/// the token that the vocabulary does not have.
 ///
 ///     auto x = co_await tern::embed(ctx, token_embd, batch.tokens);
 template <weight_tensor Weight>
@@ -27,8 +28,11 @@ task<activation> embed(context& ctx, const Weight& table, const std::vector<std:
         into->uses(table);
         co_return ctx.make(ctx.host(), tokens.size(), table.cols());
     }
-    device& on = table.computes_on(ctx.host());
-    const lease held = co_await table.lend(on);
+    const std::byte* const in_file = table.mapped_bytes();
+    const bool from_file = in_file != nullptr && !table.readable(table.computes_on(ctx.host()));
+    device& on = from_file ? ctx.host() : table.computes_on(ctx.host());
+    lease held(in_file);
+    if (!from_file) held = co_await table.lend(on);
     activation x = ctx.make(on, tokens.size(), table.cols());
     co_await ctx.launch<kernel::embed>(on, table,
                                        {.table = held.data(),

@@ -10,6 +10,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include <tern/async/mutex.hpp>
@@ -26,9 +27,9 @@ template <class Void> class arrivals : public copies<Void> {
 
 protected:
     using base::changes_, base::counters_, base::drop_unused, base::extends, base::find_pool, base::hold, base::mark,
-        base::mutex_, base::observer_, base::on_host, base::options_, base::pin, base::pool_of, base::publish,
-        base::room_changed, base::roomy, base::slices_, base::stop_, base::transfers_, base::unmark,
-        base::wait_for_room_, base::wanted;
+        base::mutex_, base::observer_, base::options_, base::pin, base::pool_of, base::publish, base::room_changed,
+        base::roomy, base::slices_, base::source_of, base::stop_, base::transfers_, base::unmark, base::wait_for_room_,
+        base::wanted;
 
     arrivals(run_loop& home, arena& staging, const store_options& options)
         : base(options.transfers != nullptr ? *options.transfers : home, options), home_(home), staging_(staging) {}
@@ -274,17 +275,6 @@ private:
         return spot;
     }
 
-    /// A copy in host memory that holds a whole run; its first slice may have one that came alone.
-    copy_entry* source_of(const slice_run& run) const noexcept {
-        copy_entry* const first = on_host(slices_[run.first]);
-        for (std::uint32_t i = 1; first != nullptr && i < run.count; ++i) {
-            const slice& s = slices_[run.first + i];
-            const copy_entry* const c = on_host(s);
-            if (c == nullptr || c->under != first->under || c->data != first->data + i * s.size.count) return nullptr;
-        }
-        return first;
-    }
-
     task<void> move_in(const arrival& a, const landing& spot) {
         lease source;
         transfer_request request;
@@ -297,12 +287,22 @@ private:
                 co_await a.move(std::move(request));
             else
                 co_await move_over_link(a.move, std::move(request), into);
-        } catch (...) { failure = std::current_exception(); }
+        } catch (const io_error& e) { failure = with_tensor(e, a); } catch (...) {
+            failure = std::current_exception();
+        }
         {
             const std::lock_guard lock(mutex_);
             into.end_move(options_.time);
         }
         if (failure) std::rethrow_exception(failure);
+    }
+
+    /// Readers know the file and not what it was read for.
+    std::exception_ptr with_tensor(const io_error& e, const arrival& a) const {
+        if (typeid(e) != typeid(io_error) || e.path().empty() || !e.tensor().empty()) return std::current_exception();
+        const std::lock_guard lock(mutex_);
+        return std::make_exception_ptr(
+            io_error(e.reason(), {e.path(), slices_[a.run.first].name, e.needed(), e.available()}));
     }
 
     /// Two at once keep disk and link busy. Each needs staging: one that gets none goes again when no other moves.

@@ -125,6 +125,17 @@ protected:
         return nullptr;
     }
 
+    /// A copy in host memory that holds a whole run; its first slice may have one that came alone.
+    copy_entry* source_of(const slice_run& run) const noexcept {
+        copy_entry* const first = on_host(slices_[run.first]);
+        for (std::uint32_t i = 1; first != nullptr && i < run.count; ++i) {
+            const slice& s = slices_[run.first + i];
+            const copy_entry* const c = on_host(s);
+            if (c == nullptr || c->under != first->under || c->data != first->data + i * s.size.count) return nullptr;
+        }
+        return first;
+    }
+
     /// Whether a slice has to be brought to be read on `on`. One that is there is known to be needed now; the system is
     /// told about one that is read in place.
     bool wanted(slice_id id, device& on, arrival_cause cause) {

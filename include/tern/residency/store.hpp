@@ -223,6 +223,11 @@ public:
                (s.from.memory != nullptr && s.in_place && on.reads({tier_of<mapped>, 0, 0}));
     }
 
+    const std::byte* mapped_bytes(slice_id id) const override {
+        const std::lock_guard lock(mutex_);
+        const detail::slice& s = slices_.at(id);
+        return s.from.format.empty() ? s.from.memory : nullptr;
+    }
     bytes_per_second bandwidth_to(device& on) const override { return counters(on).bandwidth(); }
     device* home_of(slice_id id) const override {
         const std::lock_guard lock(mutex_);

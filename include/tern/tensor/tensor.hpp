@@ -123,6 +123,10 @@ public:
             lender_->expect({ids, n}, on, &Transfer::move);
         }
     }
+    /// One expert's bytes in a mapping, wherever the placement has it; null where there is none.
+    const std::byte* mapped_bytes(std::size_t expert = 0) const {
+        return lender_ != nullptr ? lender_->mapped_bytes(slice(expert)) : nullptr;
+    }
     /// The bandwidth at which the lender's copies came to `on` so far.
     bytes_per_second bandwidth_to(device& on) const {
         return lender_ != nullptr ? lender_->bandwidth_to(on) : bytes_per_second{};
