@@ -66,10 +66,16 @@ public:
     }
     /// Whether a lease on `on` would be given at once.
     virtual bool readable(slice_id slice, device& on) { return static_cast<bool>(try_borrow(slice, on)); }
-    /// The slice's bytes in host memory where they lie there anyway, in a mapping, for reading a few of them; else null.
-    virtual const std::byte* mapped_bytes(slice_id slice) const { return static_cast<void>(slice), nullptr; }
+    /// The slice's bytes in a mapping, for reading a few of them; null where there is none.
+    virtual const std::byte* mapped_bytes(slice_id slice) const {
+        static_cast<void>(slice);
+        return nullptr;
+    }
     /// The bandwidth at which copies came to `on` so far; infinite where none was measured.
-    virtual bytes_per_second bandwidth_to(device& on) const { return static_cast<void>(on), bytes_per_second{}; }
+    virtual bytes_per_second bandwidth_to(device& on) const {
+        static_cast<void>(on);
+        return {};
+    }
     /// The device on which the placement wants this slice computed; null before it is placed.
     virtual device* home_of(slice_id slice) const = 0;
 
