@@ -25,6 +25,7 @@ struct placing {
     std::size_t layers = 0; ///< of layer_split
     tern::tier_info from = tern::tier_of<tern::mapped>;
     std::string eviction = "frequency"; ///< of cached experts
+    bool fill = false;                  ///< the cache of experts at the start
     bool direct = false;                ///< files are read past the page cache
     bool strict = false;                ///< a lesser way of reading or locking is an error
 
@@ -40,6 +41,7 @@ struct placing {
         p.strict = args.on("strict");
         p.policy = args.text("policy", p.policy);
         p.eviction = args.text("eviction", p.eviction);
+        p.fill = args.text("on-miss", "fetch") != "fetch";
         if (p.eviction != "lru" && p.eviction != "frequency")
             throw tern::config_error("--eviction is lru or frequency, not \"" + p.eviction + "\"");
         const auto equals = p.policy.find('=');
@@ -68,7 +70,8 @@ struct placing {
         if (policy == "all_cpu") return tern::all_cpu{rest}.place(g, m);
         if (policy == "layer_split") return tern::layer_split{.layers = layers, .rest = rest}.place(g, m);
         if (policy == "layer_stream") return tern::layer_stream{.from = from}.place(g, m);
-        if (policy == "expert_offload") return tern::expert_offload{.from = from, .eviction = eviction}.place(g, m);
+        if (policy == "expert_offload")
+            return tern::expert_offload{.from = from, .eviction = eviction, .fill = fill}.place(g, m);
         return tern::first_fit{.rest = rest}.place(g, m);
     }
 };

@@ -97,6 +97,23 @@ std::vector<expert_layer> cached_experts(const placement& p, const graph& g, std
     return layers;
 }
 
+namespace detail {
+
+/// Brings cached experts while there is room: the first of each layer, then the second of each. They come beside what
+/// follows.
+template <class = void> void fill_pools(const std::vector<expert_layer>& layers, residency_store& store) {
+    std::size_t most = 0;
+    for (const expert_layer& layer : layers) most = layer.experts > most ? layer.experts : most;
+    for (std::size_t e = 0; e < most; ++e)
+        for (const expert_layer& layer : layers)
+            for (const expert_layer::part& part : layer.parts) {
+                const slice_id id = part.first + static_cast<slice_id>(e);
+                if (e < layer.experts && store.bring_ahead({&id, 1}, *layer.on, part.move) == 0) return;
+            }
+}
+
+} // namespace detail
+
 /// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
 /// up first. Throws what a transfer throws; copies that arrived before stay placed. A stop takes effect within one
 /// chunk. `devices`, the graph, the placement and the listener must live until it completes.
@@ -121,6 +138,7 @@ task<Void> apply(const placement& p, const graph& g, residency_store& store, std
             if (holder != &computing) store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
         }
     }
+    if (p.fill) detail::fill_pools(cached_experts(p, g, devices), store);
 }
 
 } // namespace tern

@@ -23,6 +23,7 @@ struct expert_offload {
     tier_info from = tier_of<mapped>;
     std::string eviction = "frequency"; ///< which experts leave first: what make_eviction knows
     std::vector<slice_id> hot{};        ///< the slices that `pinned_set` keeps
+    bool fill = false;                  ///< the cache is filled at the start: for misses that are not fetched
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         const location ram{tier_of<pageable>, 0, 0};
@@ -30,6 +31,7 @@ struct expert_offload {
         const std::vector<tensor_role> roles = roles_of(g);
         placement p = all_cpu{from == tier_of<mapped> ? from : tier_of<pageable>}.place(g, m);
         p.policy = name;
+        p.fill = fill;
         bytes here = weight_room(g, m, accelerator);
         for (std::size_t t = 0; t < g.tensors.size(); ++t) {
             placed_tensor& placed = p.tensors[t];

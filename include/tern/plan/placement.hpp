@@ -41,6 +41,7 @@ struct placement {
     std::string_view policy{};
     std::vector<placed_tensor> tensors{};
     std::vector<pool_plan> pools{};
+    bool fill = false; ///< cached experts are brought at the start, as many of each layer, while there is room
 
     /// The limit of the pool at a location; 0 where there is none.
     bytes pool_at(const location& where) const noexcept {
