@@ -205,3 +205,33 @@ TEST_CASE("tensor/tensor: a user's own tier, device and transfer") {
     CHECK(to_string(far.memory().where()) == "remote:0");
     CHECK(far.memory().budget().used() == 0_B);
 }
+
+TEST_CASE("tensor/tensor: what is expected comes together, also where it is more than one call tells of") {
+    tern::run_loop home;
+    tern::heap_arena ram;
+    tern::emulated_device gpu{{.capacity = 64_KiB}};
+    constexpr std::size_t count = 40; // 16 at a time
+    tern::test::counting_source file(count * 256);
+    tern::residency_store store{home, ram};
+    for (std::size_t e = 0; e < count; ++e) store.add("experts", {.file = &file, .offset = e * 256}, 256_B);
+    using streamed = tern::tensor<tern::formats<tern::f32>, tern::tiers<tern::vram>, tern::staged<4_KiB, 2>>;
+    const streamed w{store, 0, 0, {.rows = 1, .cols = 64, .experts = count}, "experts"};
+    for (std::size_t e = 0; e < count; ++e) CHECK_FALSE(w.readable(gpu, e));
+    w.expect(gpu, 1, 38);
+    w.expect(gpu, 5, 0);
+    home.run(store.drain());
+    for (std::size_t e = 0; e < count; ++e) CHECK(w.readable(gpu, e) == (e >= 1 && e < 39));
+    CHECK(store.counters(gpu).arrivals == 38);
+    CHECK(store.counters(gpu).transfers == 3); // neighbours: 16, 16 and 6
+    for (const std::size_t e : {1u, 16u, 17u, 38u}) {
+        const auto raw = home.run(bytes_of(w, gpu, e));
+        CHECK(std::memcmp(raw.data(), file.data.data() + e * 256, 256) == 0);
+        CHECK_FALSE(w.readable(gpu, e)); // gone with its use
+    }
+    CHECK(file.bytes_read == 38 * 256);
+    const plain mine = plain::own<tern::f32>(ram, std::vector<float>(64), {1, 64});
+    tern::cpu_device cpu{ram, 1};
+    mine.expect(cpu, 0, 1); // nothing to bring
+    CHECK(mine.readable(cpu));
+    CHECK(mine.bandwidth_to(gpu) == tern::bytes_per_second{});
+}
