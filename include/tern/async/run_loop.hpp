@@ -71,6 +71,13 @@ public:
         wake_.notify_one();
     }
 
+    /// Takes back what was posted, so that its coroutine may be destroyed; false where it has gone on already. On the
+    /// loop's own thread.
+    bool withdraw(node& ready) noexcept {
+        const std::lock_guard lock(mutex_);
+        return ready_.remove(ready);
+    }
+
     /// Awaitable: the coroutine goes on in this loop, after what was posted before it.
     auto schedule() noexcept {
         struct awaiter {

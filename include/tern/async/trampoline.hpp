@@ -31,6 +31,18 @@ public:
         return item;
     }
 
+    /// Takes an item out; false where it is not in here. As slow as the list is long.
+    bool remove(work_item& item) noexcept {
+        work_item* before = nullptr;
+        for (work_item* i = head_; i != nullptr; before = i, i = i->next) {
+            if (i != &item) continue;
+            (before != nullptr ? before->next : head_) = item.next;
+            if (tail_ == &item) tail_ = before;
+            return true;
+        }
+        return false;
+    }
+
     /// Appends all of `other`, which becomes empty.
     void splice(work_list& other) noexcept {
         if (other.empty()) return;

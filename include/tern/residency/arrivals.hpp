@@ -27,13 +27,13 @@ template <class Void> class arrivals : public copies<Void> {
 
 protected:
     using base::changes_, base::counters_, base::drop_unused, base::extends, base::find_pool, base::hold, base::mark,
-        base::mutex_, base::observer_, base::options_, base::pin, base::pool_of, base::publish, base::room_changed,
-        base::roomy, base::slices_, base::source_of, base::stop_, base::transfers_, base::unmark, base::wait_for_room_,
-        base::wanted;
+        base::mutex_, base::options_, base::pin, base::pool_of, base::publish, base::room_changed, base::roomy,
+        base::slices_, base::source_of, base::stop_, base::transfers_, base::unmark, base::wait_for_room_, base::wanted;
 
     arrivals(run_loop& home, arena& staging, const store_options& options)
         : base(options.transfers != nullptr ? *options.transfers : home, options), home_(home), staging_(staging) {}
-    ~arrivals() override {
+    /// Before the object begins to end: transfers that are under way call its virtual members.
+    void end() noexcept {
         ending_.request_stop();
         try {
             home_.run(drain());
@@ -50,12 +50,10 @@ protected:
             copy_entry* awaited = nullptr;
             bool begin = false;
             lease got;
-            residency_observer* told = nullptr;
             {
                 const std::lock_guard lock(mutex_);
                 slice& s = slices_.at(id);
                 awaited = s.find(on.memory().where());
-                told = observer_;
                 if (awaited == nullptr) {
                     awaited = mark({id, 1}, on, arrival_cause::demand, stay);
                     begin = true;
@@ -66,7 +64,7 @@ protected:
             if (begin) start({{id, 1}, &on, move, arrival_cause::demand, stop, listener, {}});
             if (!got) got = co_await wait_for{*this, *awaited, on.memory().where()};
             if (!got) continue;
-            if (told != nullptr) told->used(id);
+            this->tell_used(id);
             co_return got;
         }
     }
@@ -123,7 +121,14 @@ private:
         copy_entry& awaited;
         location where;
         arrival_waiter self{};
+        bool suspended = false;
 
+        /// Its task may be destroyed while it waits, on the home loop's thread: nobody wakes it then.
+        ~wait_for() {
+            if (!suspended) return;
+            const std::lock_guard lock(store.mutex_);
+            if (!awaited.waiting.remove(self)) store.home_.withdraw(self);
+        }
         bool await_ready() const noexcept { return false; }
         // Not inlined: compilers may otherwise keep parts of the awaiter in a frame that runs on elsewhere by then.
         [[gnu::noinline]] bool await_suspend(std::coroutine_handle<> waiting) {
@@ -131,11 +136,13 @@ private:
             // It may have arrived or failed since, and the entry may serve another location by now.
             if (!awaited.arriving || awaited.where != where) return false;
             self.handle = waiting;
+            suspended = true;
             awaited.waiting.push(self);
             return true;
         }
         /// Empty where there was nothing to wait for any more.
         lease await_resume() {
+            suspended = false;
             if (self.error) std::rethrow_exception(self.error);
             return std::move(self.result);
         }
@@ -344,44 +351,41 @@ private:
 
     /// The end of an arrival: its slices are there (`under`), or it failed, or it was given up.
     void finish(const arrival& a, landing spot, block* under, std::exception_ptr failure) noexcept {
-        work_list informed;
-        {
-            const std::lock_guard lock(mutex_);
-            pool* const p = find_pool(a.on->memory().where());
-            if (under != nullptr)
-                ++p->counters.transfers;
-            else
-                p->give_back(spot.room ? spot.counted : a.reserved);
-            const std::byte* data = spot.room.data() + spot.head;
-            if (under != nullptr)
-                under->room = std::move(spot.room);
-            else
-                spot.room = {};
-            for (std::uint32_t i = 0; i < a.run.count; ++i) {
-                slice& s = slices_[a.run.first + i];
-                copy_entry& c = *s.find(p->where());
-                if (under != nullptr) {
-                    publish(s, c, *under, data);
-                    data += s.size.count;
-                } else {
-                    unmark(c);
-                }
-                inform(s, c, failure, informed);
+        const std::lock_guard lock(mutex_);
+        pool* const p = find_pool(a.on->memory().where());
+        if (under != nullptr)
+            ++p->counters.transfers;
+        else
+            p->give_back(spot.room ? spot.counted : a.reserved);
+        const std::byte* data = spot.room.data() + spot.head;
+        if (under != nullptr)
+            under->room = std::move(spot.room);
+        else
+            spot.room = {};
+        for (std::uint32_t i = 0; i < a.run.count; ++i) {
+            slice& s = slices_[a.run.first + i];
+            copy_entry& c = *s.find(p->where());
+            if (under != nullptr) {
+                publish(s, c, *under, data);
+                data += s.size.count;
+            } else {
+                unmark(c);
             }
-            room_changed();
+            inform(s, c, failure);
         }
-        while (work_item* item = informed.pop()) home_.post(*item);
+        room_changed();
     }
 
-    /// Gives those who wait for a copy their leases, the error, or nothing. Under the lock.
-    void inform(slice& s, copy_entry& c, const std::exception_ptr& failure, work_list& informed) {
+    /// Gives those who wait for a copy their leases, the error, or nothing. Under the lock, so that each is
+    /// with the copy or with its loop.
+    void inform(slice& s, copy_entry& c, const std::exception_ptr& failure) {
         while (work_item* item = c.waiting.pop()) {
             auto& told = static_cast<arrival_waiter&>(*item);
             if (failure)
                 told.error = failure;
             else if (c.there)
                 told.result = hold(s, c);
-            informed.push(told);
+            home_.post(told);
         }
         drop_unused(c);
     }

@@ -2,6 +2,7 @@
 // lock.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -207,6 +208,29 @@ protected:
         find_pool(c.where)->expect_fewer(1);
     }
 
+    /// Whom to tell, or null; then `told` ends the call. Under the lock; the call itself is outside of it.
+    residency_observer* observer() noexcept {
+        if (observer_ != nullptr) calls_.fetch_add(1, std::memory_order_relaxed);
+        return observer_;
+    }
+    void told() noexcept {
+        if (calls_.fetch_sub(1, std::memory_order_release) == 1) calls_.notify_all();
+    }
+    void tell_used(slice_id id) noexcept {
+        residency_observer* who = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            who = observer();
+        }
+        if (who == nullptr) return;
+        who->used(id);
+        told();
+    }
+    /// Until those who call an observer have ended. Not under the lock.
+    void await_calls() const noexcept {
+        while (const std::uint32_t n = calls_.load(std::memory_order_acquire)) calls_.wait(n);
+    }
+
     run_loop& transfers_;
     store_options options_;
     mutable std::mutex mutex_;
@@ -220,15 +244,19 @@ protected:
     work_list wait_for_room_{};
 
 private:
+    std::atomic<std::uint32_t> calls_{0}; // of observers, under way
+
     void give_back(slice_id id, std::uint32_t entry) noexcept override {
-        residency_observer* told = nullptr;
+        residency_observer* who = nullptr;
         {
             const std::lock_guard lock(mutex_);
             copy_entry& c = *slices_[id].copies[entry];
             --c.leases;
-            if (drop_unused(c)) told = observer_;
+            if (drop_unused(c)) who = observer();
         }
-        if (told != nullptr) told->room_freed();
+        if (who == nullptr) return;
+        who->room_freed();
+        told();
     }
 };
 

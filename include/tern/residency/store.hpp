@@ -26,12 +26,14 @@ namespace tern {
 /// threads; coroutines go on in `home`, and the store ends on that loop's thread.
 template <class Void = void> class basic_residency_store final : public detail::arrivals<Void> {
     using base = detail::arrivals<Void>;
-    using base::begin_all, base::bring, base::counters_, base::find_pool, base::hold, base::keep, base::let_go,
-        base::mutex_, base::observer_, base::pool_of, base::slices_, base::stop_;
+    using base::await_calls, base::begin_all, base::bring, base::counters_, base::find_pool, base::hold, base::keep,
+        base::let_go, base::mutex_, base::observer, base::observer_, base::pool_of, base::slices_, base::stop_,
+        base::told;
 
 public:
     basic_residency_store(run_loop& home, arena& staging, const store_options& options = {})
         : base(home, staging, options) {}
+    ~basic_residency_store() override { this->end(); }
 
     /// A new slice of `size` bytes. `memory` of the backing, where it has one, is readable by host devices in place (a
     /// mapping), unless the bytes arrive in another format.
@@ -154,15 +156,19 @@ public:
         const std::lock_guard lock(mutex_);
         stop_ = std::move(token);
     }
-    /// Told of leases and room; null for nobody. It must outlive the store, or be taken back.
+    /// Told of leases and room; null for nobody. It must outlive the store, or be taken back: when this returns, no
+    /// call of the one before is under way on any thread. Not from within such a call.
     void tell(residency_observer* observer) {
-        const std::lock_guard lock(mutex_);
-        observer_ = observer;
+        {
+            const std::lock_guard lock(mutex_);
+            observer_ = observer;
+        }
+        await_calls();
     }
 
     lease try_borrow(slice_id id, device& on) override {
         lease found;
-        residency_observer* told = nullptr;
+        residency_observer* who = nullptr;
         {
             const std::lock_guard lock(mutex_);
             detail::slice& s = slices_.at(id);
@@ -173,24 +179,31 @@ public:
             else
                 return {};
             ++counters_.hits;
-            told = observer_;
+            who = observer();
         }
-        if (told != nullptr) told->used(id);
+        if (who == nullptr) return found;
+        who->used(id);
+        told();
         return found;
     }
 
+    /// Throws what the transfer throws. The task may be destroyed while it waits, on the home loop's thread; the
+    /// arrival goes on.
     task<lease> borrow(slice_id id, device& on, move_function move) override {
         return bring(id, on, move, {}, {}, nullptr);
     }
 
     void expect(std::span<const slice_id> ids, device& on, move_function move) noexcept override {
         begin_all(ids, on, move, arrival_cause::expected);
-        residency_observer* told = nullptr;
+        if (ids.empty()) return;
+        residency_observer* who = nullptr;
         {
             const std::lock_guard lock(mutex_);
-            told = observer_;
+            who = observer();
         }
-        if (told != nullptr && !ids.empty()) told->expected(ids.front());
+        if (who == nullptr) return;
+        who->expected(ids.front());
+        told();
     }
     /// Begins to bring what will be needed, as far as there is room that nobody needs sooner; nobody is told of
     /// failures, since whoever borrows then tries again. Gives how many of the first ids are there or on their way.
