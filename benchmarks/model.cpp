@@ -80,7 +80,7 @@ struct bench {
 };
 
 void run_program(const options& args) {
-    if (args.plain().empty()) throw tern::config_error(help);
+    if (args.plain().empty()) throw usage_error{help};
     const tern::checkpoint file = tern::open_checkpoint(args.plain()[0]);
     tern::runtime run({.threads = args.whole("threads", 0), .vram = args.size("vram", {})});
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
@@ -104,6 +104,9 @@ int main(int argc, char** argv) {
             std::cout << help;
         else
             run_program(args);
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "model: " << e.what() << "\n";
         return 1;

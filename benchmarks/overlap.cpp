@@ -114,10 +114,10 @@ std::vector<std::byte> random_bytes() {
 }
 
 void run_program(const options& args) {
-    if (!args.plain().empty()) throw tern::config_error(help);
+    if (!args.plain().empty()) throw usage_error{help};
     const auto repeat = static_cast<std::size_t>(args.whole("repeat", 3));
     const auto longer = static_cast<double>(args.whole("longer", 16));
-    if (repeat == 0 || longer == 0) throw tern::config_error(help);
+    if (repeat == 0 || longer == 0) throw usage_error{help};
     const std::vector<std::byte> data = random_bytes();
     std::array<std::vector<double>, ratios.size()> times;
     for (std::size_t n = 0; n < repeat; ++n)
@@ -148,6 +148,9 @@ void run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         run_program(options(argc, argv, {"repeat", "longer"}, {}));
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "overlap: " << e.what() << "\n";
         return 1;

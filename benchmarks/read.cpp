@@ -119,7 +119,7 @@ std::unique_ptr<tern::disk_reader> make_reader(const options& args, std::size_t 
 }
 
 void run_program(const options& args) {
-    if (args.plain().size() != 1) throw tern::config_error(help);
+    if (args.plain().size() != 1) throw usage_error{help};
     const auto chunk = static_cast<std::size_t>(args.size("chunk", {1 << 20}).count);
     const auto depth = static_cast<std::size_t>(args.whole("depth", 8));
     if (chunk == 0 || chunk % page != 0) throw tern::config_error("--chunk takes a multiple of 4 KiB");
@@ -152,6 +152,9 @@ void run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         run_program(options(argc, argv, {"chunk", "depth", "reader", "size"}, {}));
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "read: " << e.what() << "\n";
         return 1;

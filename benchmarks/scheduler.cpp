@@ -121,10 +121,10 @@ figures measure(std::size_t slices, std::size_t repeat, resident which, bool sch
 }
 
 void run_program(const options& args) {
-    if (!args.plain().empty()) throw tern::config_error(help);
+    if (!args.plain().empty()) throw usage_error{help};
     const auto slices = static_cast<std::size_t>(args.whole("slices", 1000));
     const auto repeat = static_cast<std::size_t>(args.whole("repeat", 301));
-    if (slices == 0 || repeat == 0) throw tern::config_error(help);
+    if (slices == 0 || repeat == 0) throw usage_error{help};
     const figures alone = measure(slices, repeat, resident::all, false);
     const figures all = measure(slices, repeat, resident::all, true);
     const figures pending = measure(slices, repeat, resident::every_second, true);
@@ -143,6 +143,9 @@ void run_program(const options& args) {
 int main(int argc, char** argv) {
     try {
         run_program(options(argc, argv, {"slices", "repeat"}, {}));
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "scheduler: " << e.what() << "\n";
         return 1;

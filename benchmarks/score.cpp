@@ -38,7 +38,7 @@ std::vector<std::int32_t> parse_tokens(const std::string& text) {
 }
 
 void run_program(const options& args) {
-    if (args.plain().empty() || !args.has("tokens") || !args.has("out")) throw tern::config_error(help);
+    if (args.plain().empty() || !args.has("tokens") || !args.has("out")) throw usage_error{help};
     const std::vector<std::int32_t> tokens = parse_tokens(args.text("tokens", ""));
     const tern::checkpoint file = tern::open_checkpoint(args.plain()[0]);
     tern::runtime run({.threads = args.whole("threads", 0), .vram = args.size("vram", {})});
@@ -73,6 +73,9 @@ int main(int argc, char** argv) {
             std::cout << help;
         else
             run_program(args);
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "score: " << e.what() << "\n";
         return 1;

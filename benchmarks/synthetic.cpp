@@ -368,7 +368,7 @@ model_size wanted_size(const options& args) {
 }
 
 void run_program(const options& args) {
-    if (args.plain().size() != 1) throw tern::config_error(help);
+    if (args.plain().size() != 1) throw usage_error{help};
     const auto begin = std::chrono::steady_clock::now();
     const model_size m = fit(wanted_size(args), args.size("size", {std::uint64_t{3} << 30}).count);
     const std::vector<planned> tensors = plan_model(m);
@@ -393,6 +393,9 @@ int main(int argc, char** argv) {
                            {"kind", "size", "format", "width", "layers", "experts", "used", "alignment", "seed"},
                            {"help"});
         args.on("help") ? void(std::cout << help) : run_program(args);
+    } catch (const usage_error& e) {
+        std::cerr << e.help;
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "synthetic: " << e.what() << "\n";
         return 1;

@@ -54,7 +54,7 @@ memory
                          layer_stream         weights stream through vram, or through RAM where there is no vram
                          expert_offload       experts are cached by use, all else stays in fast memory
   --on-miss WAY          what expert_offload does about experts that are not in vram: fetch (default), compute (on the
-                         CPU), or split between both by their measured bandwidths
+                         CPU), or split between both by their measured bandwidths; with --disk direct all are fetched
   --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache
                          (default), or past it by direct reads into memory that --ram counts
   --load, --pinned       copy the weights that are not in vram to RAM at the start; --pinned locks it there
@@ -62,7 +62,7 @@ memory
   --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); it stops where it does
                          not pay
   --strict               direct reads and locked memory that the system refuses are errors, not done in a lesser way
-  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB
+  --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB (of the host's, beside --ram)
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)
@@ -385,6 +385,12 @@ int main(int argc, char** argv) {
             return 0;
         }
         return run_program(args);
+    } catch (const tern::budget_error& e) {
+        std::cerr
+            << "generate: " << e.what() << "\n"
+            << "generate: raise --ram or --vram, lower --context, or let weights stream with --policy layer_stream "
+               "(expert_offload for experts)\n";
+        return 1;
     } catch (const std::exception& e) {
         std::cerr << "generate: " << e.what() << "\n";
         return 1;

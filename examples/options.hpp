@@ -13,13 +13,19 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
+#include <tern/memory/pinned_arena.hpp>
+
+/// Thrown with a program's help where it is called in a way that makes no sense: `main` prints it as it is.
+struct usage_error {
+    const char* help;
+};
 
 /// Parsed arguments. An option is given as "--name value" or "--name=value", a switch as "--name" alone.
 class options {
 public:
     options(int argc, char** argv, std::vector<std::string> known, std::vector<std::string> switches) {
         for (int i = 1; i < argc; ++i) {
-            const std::string_view word = argv[i];
+            const std::string_view word = std::string_view(argv[i]) == "-h" ? "--help" : argv[i];
             if (word.size() < 3 || word.substr(0, 2) != "--") {
                 plain_.emplace_back(word);
                 continue;
@@ -37,7 +43,7 @@ public:
                 throw tern::config_error("there is no option --" + name + ": see --help");
             } else if (equals != word.npos) {
                 values_[name] = std::string(word.substr(equals + 1));
-            } else if (i + 1 < argc) {
+            } else if (i + 1 < argc && std::string_view(argv[i + 1]).substr(0, 2) != "--") {
                 values_[name] = argv[++i];
             } else {
                 throw tern::config_error("--" + name + " needs a value: see --help");
@@ -47,14 +53,17 @@ public:
 
     const std::vector<std::string>& plain() const { return plain_; }
     bool has(const std::string& name) const { return values_.contains(name); }
-    /// A switch is off when it is absent, or given as "0".
-    bool on(const std::string& name) const { return has(name) && values_.at(name) != "0"; }
+    /// A switch is off when it is absent, or given as "0", "off", "no" or "false".
+    bool on(const std::string& name) const { return has(name) && tern::parse_switch(values_.at(name)); }
 
     std::string text(const std::string& name, const std::string& otherwise) const {
         return has(name) ? values_.at(name) : otherwise;
     }
     tern::bytes size(const std::string& name, tern::bytes otherwise) const {
-        return has(name) ? tern::parse_bytes(values_.at(name)) : otherwise;
+        if (!has(name)) return otherwise;
+        try {
+            return tern::parse_bytes(values_.at(name));
+        } catch (const tern::config_error& e) { throw tern::config_error("--" + name + ": " + e.what()); }
     }
     std::uint64_t whole(const std::string& name, std::uint64_t otherwise) const {
         return has(name) ? whole_number("--" + name, values_.at(name)) : otherwise;

@@ -16,7 +16,8 @@ namespace tern {
 struct memory_space {
     location where{};
     bytes budget{};
-    bytes reserved{}; ///< of the budget, for what is no weight: key-value cache, staging, activations
+    bytes reserved{};    ///< of the budget, for what is no weight: key-value cache, staging, activations
+    bool in_ram = false; ///< what lies here counts against the budget of pageable memory too
 
     /// What weights may take: 0 where what is reserved exceeds the budget, unlimited where the budget is.
     bytes room() const noexcept {

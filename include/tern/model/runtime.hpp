@@ -93,7 +93,7 @@ public:
         for (const memory_space& m : machine_.memories)
             if (m.where == where) throw config_error("this machine has a memory at " + to_string(where) + " already");
         devices_.push_back(&own);
-        machine_.memories.push_back({where, own.memory().budget().limit(), {}});
+        machine_.memories.push_back({where, own.memory().budget().limit(), {}, &own == &locked_});
     }
     /// Memory of the host of one's own, where the cpu computes. It must outlive the runtime; otherwise likewise.
     void add(arena& own) {

@@ -117,10 +117,13 @@ template <class = void> void check(const placement& p, const graph& g, const mac
     }
     for (const memory_space& memory : m.memories) {
         if (!detail::holds_copies(memory.where.tier) || memory.room() == unlimited) continue;
-        const bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
+        bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
+        for (const memory_space& other : m.memories)
+            if (other.in_ram && memory.where.tier == tier_of<pageable>) needed += p.bytes_at(g, other.where);
         if (needed > memory.room())
             throw budget_error(
-                "the placement does not fit " + to_string(memory.where) + ": raise its budget or place less there",
+                "the placement does not fit " + to_string(memory.where) + " beside the " + to_string(memory.reserved) +
+                    " that are set aside there for the cache and for transfers: raise its budget or place less there",
                 {.needed = checked_add(needed.count, memory.reserved.count), .available = memory.budget.count});
     }
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
