@@ -2,8 +2,13 @@
 
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tern/async/loop_thread.hpp>
 #include <tern/async/run_loop.hpp>
@@ -62,3 +67,24 @@ TEST_CASE("async/loop_thread: it ends at once, unused or just used") {
         other.reset();
     }
 }
+
+#if !defined(TERN_TEST_SANITIZED) // their runtimes end the process where a thread cannot start
+TEST_CASE("async/loop_thread: a thread that the system does not give is an error that says so") {
+    const pid_t child = ::fork();
+    if (child == 0) { // with an address space in which 4095 stacks have no room
+        const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+        ::setrlimit(RLIMIT_AS, &limit);
+        std::vector<std::unique_ptr<tern::loop_thread>> threads;
+        try {
+            while (threads.size() < 4095) threads.push_back(std::make_unique<tern::loop_thread>());
+        } catch (const tern::budget_error& e) {
+            ::_exit(std::string(e.what()).find("no thread for a loop") == std::string::npos ? 2 : 0);
+        } catch (...) { ::_exit(3); }
+        ::_exit(1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+#endif

@@ -5,6 +5,7 @@
 
 #include <tern/async/event.hpp>
 #include <tern/async/run_loop.hpp>
+#include <tern/async/start_thread.hpp>
 
 namespace tern {
 
@@ -15,7 +16,8 @@ namespace tern {
 ///     co_await transfers.loop().schedule(); // from here on, on that thread
 template <class = void> class basic_loop_thread {
 public:
-    basic_loop_thread() : thread_([this] { loop_.run(wait_for(ending_)); }) {}
+    /// Throws budget_error where the system has no thread.
+    basic_loop_thread() : thread_(detail::start_thread("a loop", [this] { loop_.run(wait_for(ending_)); })) {}
     basic_loop_thread(const basic_loop_thread&) = delete;
     basic_loop_thread& operator=(const basic_loop_thread&) = delete;
     ~basic_loop_thread() {

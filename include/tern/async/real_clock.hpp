@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <tern/async/clock.hpp>
+#include <tern/async/start_thread.hpp>
 
 namespace tern {
 
@@ -35,7 +36,7 @@ public:
 protected:
     bool add(timer& t) override {
         const std::lock_guard guard(lock_);
-        if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+        if (!thread_.joinable()) thread_ = detail::start_thread("a clock", [this] { work(); });
         if (!queue_.add(t)) return false;
         if (&queue_.front() == &t) changed_.notify_one();
         return true;

@@ -8,13 +8,17 @@
 #include <thread>
 #include <utility>
 
+#include <tern/async/start_thread.hpp>
+
 namespace tern {
 
 /// Runs `Serve{}(call)` for each submitted call on one thread, keeps an exception in `call.error`, then posts
 /// `call.done` to `call.home`. The destructor finishes what was submitted.
 template <class Call, class Serve> class service {
 public:
-    explicit service(Serve serve) : serve_(std::move(serve)), thread_([this] { work(); }) {}
+    /// Throws budget_error where the system has no thread.
+    explicit service(Serve serve)
+        : serve_(std::move(serve)), thread_(detail::start_thread("a queue of a device", [this] { work(); })) {}
     service(const service&) = delete;
     service& operator=(const service&) = delete;
     ~service() {
