@@ -12,6 +12,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -84,13 +85,17 @@ class interrupts {
 public:
     interrupts() {
         if (::pipe(ends) != 0) throw tern::error("cannot watch for SIGINT: too many files are open");
-        watcher_ = std::thread([this] {
-            for (char byte = 0; byte != 'q';) {
-                const ssize_t got = ::read(ends[0], &byte, 1);
-                if (got == 1 && byte == 'i') stop_.request_stop();
-                if (got != 1 && errno != EINTR) return;
-            }
-        });
+        try {
+            watcher_ = std::thread([this] {
+                for (char byte = 0; byte != 'q';) {
+                    const ssize_t got = ::read(ends[0], &byte, 1);
+                    if (got == 1 && byte == 'i') stop_.request_stop();
+                    if (got != 1 && errno != EINTR) return;
+                }
+            });
+        } catch (const std::system_error&) {
+            throw tern::budget_error("cannot watch for SIGINT: the system gave no thread (ulimit -u)");
+        }
         struct sigaction action {};
         action.sa_handler = [](int) {
             const int before = errno;
