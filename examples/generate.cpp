@@ -390,14 +390,12 @@ int main(int argc, char** argv) {
             return 0;
         }
         return run_program(args);
-    } catch (const tern::budget_error& e) {
-        std::cerr
-            << "generate: " << e.what() << "\n"
-            << "generate: raise --ram or --vram, lower --context, or let weights stream with --policy layer_stream "
-               "(expert_offload for experts)\n";
-        return 1;
     } catch (const std::exception& e) {
         std::cerr << "generate: " << e.what() << "\n";
+        const auto* full = dynamic_cast<const tern::budget_error*>(&e);
+        if (full != nullptr && full->needed()) // bytes, and not threads
+            std::cerr << "generate: raise --ram or --vram, lower --context, or let weights stream with --policy "
+                         "layer_stream (expert_offload for experts)\n";
         return 1;
     }
 }
