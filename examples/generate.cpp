@@ -93,9 +93,7 @@ public:
                     if (got != 1 && errno != EINTR) return;
                 }
             });
-        } catch (const std::system_error&) {
-            throw tern::budget_error("cannot watch for SIGINT: the system gave no thread (ulimit -u)");
-        }
+        } catch (const std::system_error&) { throw tern::error("cannot watch for SIGINT: no thread is left"); }
         struct sigaction action {};
         action.sa_handler = [](int) {
             const int before = errno;
