@@ -145,8 +145,7 @@ task<void> one_expert(context& ctx, device& on, const expert_weights<Weight>& w,
                   reinterpret_cast<const std::byte*>(x.data()), size, lane::activations);
 }
 
-template <weight_tensor Weight>
-bool all_readable(const expert_weights<Weight>& w, device& on, std::size_t expert) {
+template <weight_tensor Weight> bool all_readable(const expert_weights<Weight>& w, device& on, std::size_t expert) {
     return w.gate.readable(on, expert) && w.up.readable(on, expert) && w.down.readable(on, expert);
 }
 

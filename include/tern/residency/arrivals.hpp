@@ -313,7 +313,7 @@ private:
     }
 
     /// Two at once keep disk and link busy. Each needs staging: one that gets none goes again when no other moves.
-    static task<void> move_over_link(move_function move, transfer_request request, pool& into) {
+    task<void> move_over_link(move_function move, transfer_request request, pool& into) {
         const bool two = request.from.file != nullptr && request.disk != nullptr;
         {
             const async_mutex::holder turn = co_await into.turn(two).lock();
