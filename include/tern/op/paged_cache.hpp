@@ -36,7 +36,10 @@ public:
     /// Bytes that a cache takes at most, when every sequence is as long as it may be.
     static bytes bytes_for(const kv_shape& s, std::size_t page_tokens = 32) {
         const std::uint64_t pages = s.context / page_tokens + (s.context % page_tokens != 0);
-        return bytes_of_page(s, page_tokens) * checked_mul<std::uint64_t>(pages, s.sequences, "the pages of a cache");
+        return {
+            checked_mul<std::uint64_t>(bytes_of_page(s, page_tokens).count,
+                                       checked_mul<std::uint64_t>(pages, s.sequences, "the pages of a key-value cache"),
+                                       "the size of a key-value cache")};
     }
 
     const kv_shape& shape() const noexcept { return shape_; }
