@@ -8,6 +8,7 @@
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
 #include <tern/op/feed_forward.hpp>
+#include <tern/model/runtime.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;

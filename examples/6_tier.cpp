@@ -13,6 +13,7 @@
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
 #include <tern/op/sampler.hpp>
+#include <tern/model/runtime.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;

@@ -10,6 +10,8 @@
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
 #include <tern/op/sampler.hpp>
+#include <tern/model/runtime.hpp>
+#include <tern/plan/layer_split.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;

@@ -10,6 +10,8 @@
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
 #include <tern/op/sampler.hpp>
+#include <tern/model/runtime.hpp>
+#include <tern/plan/layer_stream.hpp>
 #include <tern/tern.hpp>
 #include <tern/transfer/read.hpp>
 

@@ -1,8 +1,10 @@
 // tern: a library for heterogeneous tensor execution. This header brings all that runs on the host.
 //
 // The plain kernels come with it. For the fast ones include <tern/cpu.hpp> in one source file, or link
-// tern::cpu_kernels. <tern/file/gguf_writer.hpp>; opening any model file, with all decoders compiled, is in
-// <tern/model/open_decoder.hpp>.
+// tern::cpu_kernels. To keep this header cheap, what programs need once is elsewhere: <tern/model/runtime.hpp> (the
+// loop, memories, devices and residency of a program), the policies that stream (<tern/plan/layer_stream.hpp> and its
+// neighbours), <tern/transfer/repacked.hpp>, <tern/file/open_checkpoint.hpp>, <tern/file/gguf_writer.hpp>, and
+// <tern/model/open_decoder.hpp> (any model file, with all decoders compiled).
 #pragma once
 
 #include <tern/async/event.hpp>
@@ -26,19 +28,12 @@
 #include <tern/model/llama.hpp>
 #include <tern/model/qwen2.hpp>
 #include <tern/model/qwen3.hpp>
-#include <tern/model/runtime.hpp>
 #include <tern/op/contiguous_cache.hpp>
 #include <tern/op/paged_cache.hpp>
 #include <tern/plan/all_cpu.hpp>
-#include <tern/plan/expert_offload.hpp>
 #include <tern/plan/explain.hpp>
 #include <tern/plan/first_fit.hpp>
-#include <tern/plan/layer_split.hpp>
-#include <tern/plan/layer_stream.hpp>
-#include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/blocking.hpp>
 #include <tern/transfer/in_place.hpp>
-#include <tern/transfer/prefetched.hpp>
-#include <tern/transfer/repacked.hpp>
 #include <tern/transfer/staged.hpp>

@@ -22,7 +22,7 @@ namespace tern {
 /// so too where the file holds a tensor that the decoder does not use.
 ///
 ///     std::unique_ptr<tern::decoder> model = tern::open_decoder(file, store);
-inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, residency_store& store) {
+inline std::unique_ptr<decoder> open_decoder(const checkpoint& file, lender& store) {
     const auto name = file.metadata().get<std::string>("general.architecture");
     // Said first: the keys of an unknown architecture may be anything.
     if (name != "llama" && name != "qwen2" && name != "qwen3" && name != "qwen3moe" && name != "gemma3")

@@ -9,7 +9,6 @@
 
 #include <tern/format/formats.hpp>
 #include <tern/model/config.hpp>
-#include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/prefetched.hpp>
 
@@ -28,7 +27,7 @@ using any_weight = tensor<all_formats, tiers<vram, pinned, pageable, mapped, dir
 ///     auto q = from.matrix("blk.0.attn_q.weight", heads * head_dim, width);
 template <weight_tensor Weight, class File = checkpoint> class weights {
 public:
-    weights(const File& file, residency_store& store) : file_(file), store_(store) {}
+    weights(const File& file, lender& store) : file_(file), store_(store) {}
 
     const File& file() const noexcept { return file_; }
     bool has(std::string_view name) const noexcept { return file_.find(name) != nullptr; }
@@ -114,7 +113,7 @@ private:
     }
 
     const File& file_;
-    residency_store& store_;
+    lender& store_;
     std::vector<std::string> used_;
 };
 

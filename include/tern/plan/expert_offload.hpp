@@ -55,6 +55,7 @@ struct expert_offload {
     }
 
 private:
+    template <class = void>
     void cache_experts(placement& p, const graph& g, const std::vector<tensor_role>& roles, const location& to,
                        bytes room) const {
         std::size_t cached = 0;
@@ -73,7 +74,7 @@ private:
     }
 
     /// Bytes of the largest expert: all slices that one call leases.
-    static bytes largest_expert(const graph& g, const std::vector<tensor_role>& roles) {
+    template <class = void> static bytes largest_expert(const graph& g, const std::vector<tensor_role>& roles) {
         bytes largest{};
         for (const graph_node& node : g.nodes) {
             bytes sum{};

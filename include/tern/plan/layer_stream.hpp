@@ -37,6 +37,7 @@ struct layer_stream {
     }
 
 private:
+    template <class = void>
     void settle(placed_tensor& p, const planned_tensor& t, tensor_role role, const location& to, bool in_place) const {
         if (role == tensor_role::looked_up && t.allows(tier_of<mapped>)) {
             p = {{tier_of<mapped>}, "a row a token is looked up", {}};
@@ -47,7 +48,7 @@ private:
         }
     }
 
-    void keep_what_fits(placement& p, const graph& g, bytes room, const location& to) const {
+    template <class = void> void keep_what_fits(placement& p, const graph& g, bytes room, const location& to) const {
         std::vector<std::size_t> streamed;
         bytes largest{};
         bytes all{};

@@ -141,9 +141,9 @@ private:
 
 /// The given slices stay as long as anything else can leave; the rest, and then they, leave as in `lru`. To profit, the
 /// set is smaller than the cache: what arrives needs some room that is not pinned.
-class pinned_set final : public eviction_policy {
+template <class = void> class basic_pinned_set final : public eviction_policy {
 public:
-    explicit pinned_set(std::vector<std::uint32_t> slices) : slices_(std::move(slices)) {
+    explicit basic_pinned_set(std::vector<std::uint32_t> slices) : slices_(std::move(slices)) {
         std::sort(slices_.begin(), slices_.end());
     }
 
@@ -160,6 +160,9 @@ private:
     std::vector<std::uint32_t> slices_;
 };
 
+/// (A template underneath, so that a program compiles it only where it makes one.)
+using pinned_set = basic_pinned_set<>;
+
 /// What make_eviction's policies take, each what it needs.
 struct eviction_options {
     double half_life = frequency::half_life_for(256); ///< of `frequency`, in ticks
@@ -169,7 +172,8 @@ struct eviction_options {
 /// The policy of a name; throws config_error that names the known ones.
 ///
 ///     const auto policy = tern::make_eviction("frequency", {.half_life = tern::frequency::half_life_for(slices)});
-inline std::unique_ptr<eviction_policy> make_eviction(std::string_view name, eviction_options options = {}) {
+template <class = void>
+std::unique_ptr<eviction_policy> make_eviction(std::string_view name, eviction_options options = {}) {
     if (name == "lru") return std::make_unique<lru>();
     if (name == "frequency") return std::make_unique<frequency>(options.half_life);
     if (name == "pinned_set") return std::make_unique<pinned_set>(std::move(options.pinned));

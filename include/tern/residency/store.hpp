@@ -37,7 +37,7 @@ public:
 
     /// A new slice of `size` bytes. `memory` of the backing, where it has one, is readable by host devices in place (a
     /// mapping), unless the bytes arrive in another format.
-    slice_id add(std::string name, backing from, bytes size) {
+    slice_id add(std::string name, backing from, bytes size) override {
         const std::lock_guard lock(mutex_);
         slices_.push_back({std::move(name), from, size});
         detail::slice& s = slices_.back();

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <tern/async/task.hpp>
+#include <tern/base/error.hpp>
 #include <tern/device/device.hpp>
 #include <tern/transfer/request.hpp>
 
@@ -55,6 +57,11 @@ public:
     lender& operator=(const lender&) = delete;
     virtual ~lender() = default;
 
+    /// A new slice of `size` bytes over a backing. Throws unsupported_error where this lender takes none.
+    virtual slice_id add(std::string name, backing from, bytes size) {
+        static_cast<void>(from), static_cast<void>(size);
+        throw unsupported_error("this lender takes no slices", {.tensor = std::move(name)});
+    }
     /// A lease at once where a copy lies that `on` reads in place; an empty one otherwise.
     virtual lease try_borrow(slice_id slice, device& on) = 0;
     /// A lease on `on`, after bringing a copy there by `move` where there is none. Throws what the transfer throws.
