@@ -10,6 +10,7 @@
 
 #include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
+#include <tern/async/virtual_clock.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/virtual_device.hpp>

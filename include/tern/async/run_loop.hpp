@@ -1,6 +1,7 @@
 // The home of a coroutine: a loop on one thread that resumes what other threads have completed.
 #pragma once
 
+#include <concepts>
 #include <condition_variable>
 #include <coroutine>
 #include <cstddef>
@@ -13,7 +14,6 @@
 #include <tern/async/frame_arena.hpp>
 #include <tern/async/task.hpp>
 #include <tern/async/trampoline.hpp>
-#include <tern/async/virtual_clock.hpp>
 
 namespace tern {
 
@@ -58,9 +58,14 @@ public:
     using node = work_item;
 
     run_loop() = default;
-    /// In virtual time: where nothing is ready, `time` jumps to the next sleeper instead of waiting. Everything that
-    /// the work waits for must then sleep on `time`, on this thread.
-    explicit run_loop(virtual_clock& time) : time_(&time) {}
+    /// In virtual time: where nothing is ready, `time`, a virtual_clock, jumps to the next sleeper instead of waiting.
+    /// Everything that the work waits for must then sleep on `time`, on this thread.
+    template <class Clock>
+        requires requires(Clock& time) {
+            { time.advance_to_next() } -> std::same_as<bool>;
+        }
+    explicit run_loop(Clock& time)
+        : time_(&time), advance_([](void* clock) { return static_cast<Clock*>(clock)->advance_to_next(); }) {}
     run_loop(const run_loop&) = delete;
     run_loop& operator=(const run_loop&) = delete;
 
@@ -126,14 +131,15 @@ private:
         std::unique_lock lock(mutex_);
         while (time_ != nullptr && ready_.empty()) {
             lock.unlock();
-            if (!time_->advance_to_next()) throw error("virtual time has run out: the work waits and nobody sleeps");
+            if (!advance_(time_)) throw error("virtual time has run out: the work waits and nobody sleeps");
             lock.lock();
         }
         wake_.wait(lock, [this] { return !ready_.empty(); });
         return ready_.pop()->handle;
     }
 
-    virtual_clock* time_ = nullptr;
+    void* time_ = nullptr; // a virtual clock, or null
+    bool (*advance_)(void*) = nullptr;
     std::mutex mutex_;
     std::condition_variable wake_;
     work_list ready_;

@@ -8,7 +8,6 @@
 #include <stop_token>
 #include <utility>
 
-#include <tern/async/clock.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/async/task.hpp>
 #include <tern/base/error.hpp>
@@ -67,14 +66,20 @@ public:
 
     /// How experts that are missing are treated, and the clock and links that this is measured with; neither is needed
     /// for on_miss::fetch and on_miss::compute.
-    void treat_misses(miss_policy how, const clock* time = nullptr) {
+    void treat_misses(miss_policy how) {
+        misses_ = how;
+        time_ = nullptr;
+    }
+    template <class Clock> void treat_misses(miss_policy how, const Clock* time) {
         misses_ = how;
         time_ = time;
+        now_ = [](const void* clock) { return static_cast<const Clock*>(clock)->now(); };
     }
     miss_policy& misses() noexcept { return misses_; }
     expert_counters& expert_use() noexcept { return expert_use_; }
-    /// Null where nothing is measured.
-    const clock* time() const noexcept { return time_; }
+    /// Whether there is a clock to measure with, and its time.
+    bool measures() const noexcept { return time_ != nullptr; }
+    seconds now() const { return time_ != nullptr ? now_(time_) : seconds{}; }
 
     /// Checked between operators: stopping a run makes the next operator throw stopped_error.
     void stop_with(std::stop_token token) { stop_ = std::move(token); }
@@ -105,14 +110,12 @@ public:
         activation here;
         if (!host_.reads(from->memory().where())) {
             here = make(host_, x.rows(), x.cols());
-            co_await copy(*from, home_, direction::to_host, bytes_of(here), bytes_of(x), x.size(),
-                          lane::activations);
+            co_await copy(*from, home_, direction::to_host, bytes_of(here), bytes_of(x), x.size(), lane::activations);
             if (on.reads(host_.memory().where())) co_return operand(std::move(here));
         }
         const activation& source = here.on() != nullptr ? here : x;
         activation there = make(on, x.rows(), x.cols());
-        co_await copy(on, home_, direction::to_device, bytes_of(there), bytes_of(source), x.size(),
-                      lane::activations);
+        co_await copy(on, home_, direction::to_device, bytes_of(there), bytes_of(source), x.size(), lane::activations);
         co_return operand(std::move(there));
     }
 
@@ -165,7 +168,8 @@ private:
     std::stop_token stop_{};
     miss_policy misses_{};
     expert_counters expert_use_{};
-    const clock* time_ = nullptr;
+    const void* time_ = nullptr; // a clock, or null
+    seconds (*now_)(const void*) = nullptr;
     std::deque<scratch_pool> pools_; // addresses stay: activations refer to them
 };
 

@@ -193,9 +193,9 @@ task<void> run_on_host(context& ctx, const expert_weights<Weight>& w, const rout
     const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
     for (std::size_t e = 0; e < r.experts; ++e) {
         if (r.turns()[e] != 2) continue;
-        const seconds begin = ctx.time() != nullptr ? ctx.time()->now() : seconds{};
+        const seconds begin = ctx.now();
         co_await one_expert(ctx, ctx.host(), w, e, in.row(r.first_of(e)), r.rows_of(e), out.row(r.first_of(e)), act);
-        if (ctx.time() != nullptr) ctx.misses().computed(each, ctx.time()->now() - begin);
+        if (ctx.measures()) ctx.misses().computed(each, ctx.now() - begin);
     }
 }
 

@@ -69,7 +69,7 @@ private:
             }
         }
         if (cached == 0) return;
-        const double half_life = frequency::half_life_for(cached);
+        const double half_life = ticks_a_slice * static_cast<double>(cached);
         p.pools.push_back({to, room, eviction, {.half_life = half_life, .pinned = hot}});
     }
 

@@ -13,7 +13,7 @@
 #include <tern/memory/budget.hpp>
 #include <tern/memory/tier.hpp>
 #include <tern/plan/graph.hpp>
-#include <tern/residency/records.hpp>
+#include <tern/residency/retention.hpp>
 
 namespace tern {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
+#include <tern/residency/retention.hpp>
 
 namespace tern {
 
@@ -115,7 +116,9 @@ class frequency final : public eviction_policy {
 public:
     /// What serves well for `slices` that share a cache. Longer is a little better for popularity that never changes,
     /// and slower to see that it did.
-    static constexpr double half_life_for(std::uint64_t slices) noexcept { return 16.0 * static_cast<double>(slices); }
+    static constexpr double half_life_for(std::uint64_t slices) noexcept {
+        return ticks_a_slice * static_cast<double>(slices);
+    }
 
     /// `half_life` in ticks, above 0; throws config_error otherwise.
     explicit frequency(double half_life = half_life_for(256)) : half_life_(half_life) {
@@ -162,12 +165,6 @@ private:
 
 /// (A template underneath, so that a program compiles it only where it makes one.)
 using pinned_set = basic_pinned_set<>;
-
-/// What make_eviction's policies take, each what it needs.
-struct eviction_options {
-    double half_life = frequency::half_life_for(256); ///< of `frequency`, in ticks
-    std::vector<std::uint32_t> pinned{};              ///< of `pinned_set`: ids of slices
-};
 
 /// The policy of a name; throws config_error that names the known ones.
 ///

@@ -14,6 +14,7 @@
 #include <tern/async/trampoline.hpp>
 #include <tern/memory/arena.hpp>
 #include <tern/residency/eviction.hpp>
+#include <tern/residency/retention.hpp>
 #include <tern/tensor/lease.hpp>
 #include <tern/transfer/request.hpp>
 
@@ -32,13 +33,6 @@ constexpr std::string_view to_string(copy_state s) noexcept {
     constexpr std::string_view names[] = {"absent", "arriving", "resident", "leased", "leaving"};
     return names[static_cast<std::size_t>(s)];
 }
-
-/// What becomes of a copy that nobody leases any more.
-enum class retention : unsigned char {
-    drop,  ///< it goes: streamed for each use
-    cache, ///< it stays until others need its room
-    keep,  ///< it stays until it is evicted by name
-};
 
 /// Why a copy was brought.
 enum class arrival_cause : unsigned char {
