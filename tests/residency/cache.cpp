@@ -77,8 +77,8 @@ TEST_CASE("residency/cache: lru in the store is an offline lru, frequency its si
 
 TEST_CASE(
     "residency/cache: experts that were chosen come together, and none that is about to be used leaves for them") {
+    tern::emulated_device gpu{{.capacity = 64_KiB}}; // outlives the store
     cache c(8);
-    tern::emulated_device gpu{{.capacity = 64_KiB}};
     for (tern::slice_id id = 0; id < 8; ++id) c.store.assign(id, gpu, tern::retention::cache);
     c.store.bound(gpu, {4 * size});
     const auto borrow = [&](tern::slice_id id) { return c.home.run(c.store.borrow(id, gpu, whole)); };
