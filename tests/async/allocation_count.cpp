@@ -1,8 +1,5 @@
 // Counts every allocation of the program, to show that coroutines in the steady state make none.
-#include <atomic>
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <stop_token>
 
 #include <doctest/doctest.h>
@@ -16,36 +13,16 @@
 #include <tern/async/virtual_clock.hpp>
 #include <tern/async/when_all.hpp>
 
-namespace {
-
-std::atomic<long> allocations{0};
-
-} // namespace
-
-// Not inlined: the compiler would take malloc and delete, or new and free, for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (void* p = std::malloc(size ? size : 1)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "support/allocations.hpp"
 
 namespace {
 
 using tern::task;
 
-// Allocations of the first 100 calls in a row that make none, or the fewest in 50 rounds. The lists of each thread fill
-// at first, and how soon depends on which thread happens to free a frame.
 template <class F> long steady_allocations(F f) {
-    long fewest = -1;
-    for (int round = 0; round < 50 && fewest != 0; ++round) {
-        const long before = allocations.load();
+    return tern::test::fewest_allocations([&] {
         for (int i = 0; i < 100; ++i) f();
-        const long made = allocations.load() - before;
-        if (fewest < 0 || made < fewest) fewest = made;
-    }
-    return fewest;
+    });
 }
 
 task<int> value(int n) { co_return n; }
@@ -69,11 +46,7 @@ task<> locks(tern::async_mutex& m) {
 
 } // namespace
 
-TEST_CASE("async/allocation_count: operator new is counted") {
-    const long before = allocations.load();
-    ::operator delete(::operator new(1)); // not an expression that a compiler may leave out
-    CHECK(allocations.load() > before);
-}
+TEST_CASE("async/allocation_count: operator new is counted") { tern::test::check_allocations_count(); }
 
 TEST_CASE("async/allocation_count: steady-state coroutines allocate nothing" *
           doctest::skip(tern::frame_arena::pass_through)) {

@@ -14,6 +14,8 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/async/when_all.hpp>
 
+#include "support/sanitized.hpp"
+
 namespace {
 
 using tern::task;

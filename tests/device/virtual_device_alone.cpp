@@ -2,31 +2,17 @@
 // state.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
+#include "support/allocations.hpp"
 #include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/async/virtual_clock.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/virtual_device.hpp>
 
-namespace {
-std::atomic<long> allocations{0};
-} // namespace
-
-// Not inlined, or the compiler sees malloc's pointer given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (void* p = std::malloc(size ? size : 1)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-
 using namespace tern::literals;
+using tern::test::allocations;
 
 namespace {
 
@@ -38,6 +24,8 @@ tern::task<> compute(tern::virtual_device& gpu, tern::run_loop& home, int& runs)
 }
 
 } // namespace
+
+TEST_CASE("device/virtual_device_alone: operator new is counted") { tern::test::check_allocations_count(); }
 
 TEST_CASE("device/virtual_device_alone: calls in the steady state allocate nothing" *
           doctest::skip(tern::frame_arena::pass_through)) {

@@ -13,13 +13,7 @@
 
 #include <tern/device/worker_team.hpp>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TERN_TEST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TERN_TEST_SANITIZED
-#endif
-#endif
+#include "support/sanitized.hpp"
 
 TEST_CASE("device/worker_team: every item is given out exactly once") {
     for (const std::size_t workers : {1u, 2u, 3u, 8u}) {

@@ -2,23 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <new>
 
 #include <tern/kernel/sample.hpp>
 
-namespace {
-std::size_t allocations = 0;
-}
+#include "support/allocations.hpp"
 
-// Not inlined, or the compiler sees malloc's pointer given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    ++allocations;
-    if (void* p = std::malloc(size ? size : 1)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+using tern::test::allocations;
+
+TEST_CASE("kernel/sample_alone: operator new is counted") { tern::test::check_allocations_count(); }
 
 TEST_CASE("kernel/sample_alone: after the first token nothing is allocated") {
     std::vector<float> logits(1000), copy(1000);
@@ -33,7 +24,7 @@ TEST_CASE("kernel/sample_alone: after the first token nothing is allocated") {
         copy = logits;
         next(copy, recent);
         next.top_probabilities(logits, 5);
-        const std::size_t before = allocations;
+        const long before = allocations;
         for (int i = 0; i < 20; ++i) {
             copy = logits;
             next(copy, recent);

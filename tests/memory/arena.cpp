@@ -111,6 +111,31 @@ TEST_CASE("memory/arena: from 64 KiB on the heap's memory is slabs, kept for reu
     CHECK(counting_pages::held == 0);
 }
 
+TEST_CASE("memory/arena: from 1 KiB to 64 KiB the heap's memory is blocks, counted to the byte and kept for reuse") {
+    tern::heap_arena ram{1_MiB};
+    const std::byte* where = nullptr;
+    {
+        const tern::allocation a = ram.allocate(25'600_B, "expert");
+        where = a.data();
+        CHECK(reinterpret_cast<std::uintptr_t>(where) % tern::arena::alignment == 0);
+        CHECK(ram.budget().used() == 25'600_B);
+        const tern::allocation little = ram.allocate(1_KiB - 1_B, "little");
+        CHECK(ram.budget().used() == 25'600_B + 1_KiB - 1_B);
+    }
+    CHECK(ram.budget().used() == 0_B);
+    CHECK(ram.reserved() == 25'600_B);
+    {
+        const tern::allocation less = ram.allocate(24'000_B, "a little less");
+        CHECK(less.data() == where);
+        CHECK(ram.budget().requested() == 24'000_B);
+        CHECK(ram.budget().used() == 25'600_B);
+        const tern::allocation much_less = ram.allocate(20'000_B, "too little for it");
+        CHECK(ram.budget().used() == 45'600_B);
+    }
+    ram.trim();
+    CHECK(ram.reserved() == 0_B);
+}
+
 TEST_CASE("memory/arena: a thousand growing rounds reserve no more of the heap than was in use at once") {
     counting_pages::peak = 0;
     tern::basic_heap_arena<counting_pages> ram;

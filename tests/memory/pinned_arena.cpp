@@ -16,15 +16,9 @@
 
 #include <tern/memory/pinned_arena.hpp>
 
-using namespace tern::literals;
+#include "support/sanitized.hpp"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TERN_TEST_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TERN_TEST_SANITIZED
-#endif
-#endif
+using namespace tern::literals;
 
 namespace {
 

@@ -2,11 +2,8 @@
 // allocation which fails at any point leaves everything as it was.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,23 +11,11 @@
 #include <tern/memory/arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
 
-namespace {
-std::atomic<long> allocations{0};
-std::atomic<long> left{-1}; // allocations until they fail; negative: never
-} // namespace
-
-// Not inlined, or the compiler sees malloc's pointer given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (left.load(std::memory_order_relaxed) < 0 || left.fetch_sub(1, std::memory_order_relaxed) > 0)
-        if (void* p = std::malloc(size ? size : 1)) return p;
-    left = 0;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "support/allocations.hpp"
 
 using namespace tern::literals;
+using tern::test::allocations;
+using tern::test::allocations_left;
 
 namespace {
 
@@ -82,11 +67,7 @@ void check_steady(tern::arena& memory) {
 
 } // namespace
 
-TEST_CASE("memory/slab_arena_alone: operator new is counted") {
-    const long before = allocations.load();
-    ::operator delete(::operator new(1)); // not an expression that a compiler may leave out
-    CHECK(allocations.load() > before);
-}
+TEST_CASE("memory/slab_arena_alone: operator new is counted") { tern::test::check_allocations_count(); }
 
 TEST_CASE("memory/slab_arena_alone: the steady state allocates nothing and asks the system for nothing") {
     heap_arena ram;
@@ -99,12 +80,12 @@ TEST_CASE("memory/slab_arena_alone: slabs are taken back and let go when operato
     pinned_arena pinned{{.lock = lock_every_second}};
     std::vector<tern::allocation> live;
     for (int i = 0; i < 300; ++i) live.push_back(pinned.allocate(64_KiB, "x"));
-    left = 0;
+    allocations_left = 0;
     for (std::size_t i = 0; i < live.size(); i += 2) live[i] = {};
     for (std::size_t i = 1; i < live.size(); i += 2) live[i] = {};
     const bool kept = pinned.reserved() == 64_KiB * 300;
     pinned.trim();
-    left = -1;
+    allocations_left = -1;
     CHECK(kept);
     CHECK(pinned.reserved() == 0_B);
 }
@@ -122,7 +103,7 @@ TEST_CASE("memory/slab_arena_alone: an allocation that fails for want of memory 
                 {.limit = 9_MiB, .parent = &ram, .lock = lock_every_second, .warn = [&](std::string_view) {
                      ++warnings;
                  }}};
-            left = n;
+            allocations_left = n;
             try {
                 one_round(heap);
                 one_round(pinned);
@@ -131,7 +112,7 @@ TEST_CASE("memory/slab_arena_alone: an allocation that fails for want of memory 
                 } catch (const tern::budget_error&) {}
                 succeeded = true;
             } catch (const std::bad_alloc&) { ++failures; }
-            left = -1;
+            allocations_left = -1;
             CHECK(ram.used() == 0_B);
             CHECK(ram.requested() == 0_B);
             CHECK(ram.reserved() == heap.reserved() + pinned.reserved());

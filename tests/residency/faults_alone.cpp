@@ -2,12 +2,12 @@
 // broken link at each read and copy. Always the right error, nothing left behind, and the next run is right.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <string>
 
+#include "support/allocations.hpp"
 #include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/async/virtual_clock.hpp>
@@ -18,21 +18,8 @@
 #include <tern/residency/store.hpp>
 #include <tern/transfer/prefetched.hpp>
 
-namespace {
-std::atomic<long> left{-1}; // allocations until one fails; negative: none does
-} // namespace
-
-// Not inlined, or the compiler sees malloc's pointer given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    const bool fails = left.load(std::memory_order_relaxed) >= 0 && left.fetch_sub(1, std::memory_order_relaxed) == 0;
-    if (!fails)
-        if (void* p = std::malloc(size ? size : 1)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-
 using namespace tern::literals;
+using tern::test::allocations_left;
 
 namespace {
 
@@ -110,7 +97,7 @@ constexpr int all_right = slices + 4;
 
 /// Runs everything with a fault at its n-th point for each n, until there are no more points; gives how many there
 /// were.
-template <class Error, class Arm, class Disarm> int at_every_point(Arm arm, Disarm disarm) {
+template <class... Errors, class Arm, class Disarm> int at_every_point(Arm arm, Disarm disarm) {
     int failures = 0;
     for (long n = 0;; ++n) {
         REQUIRE(n < 3000);
@@ -121,7 +108,10 @@ template <class Error, class Arm, class Disarm> int at_every_point(Arm arm, Disa
         arm(b, n);
         try {
             right = b.home.run(everything(b));
-        } catch (const Error&) { failed = true; }
+        } catch (const std::exception& e) {
+            failed = true;
+            CHECK((... || (dynamic_cast<const Errors*>(&e) != nullptr)));
+        }
         const bool none_met = disarm(b);
         b.order.follow({});
         b.clean();
@@ -139,8 +129,9 @@ template <class Error, class Arm, class Disarm> int at_every_point(Arm arm, Disa
 } // namespace
 
 TEST_CASE("residency/faults_alone: memory that runs out at any allocation") {
-    const int failures =
-        at_every_point<std::bad_alloc>([](bench&, long n) { left = n; }, [](bench&) { return left.exchange(-1) >= 0; });
+    tern::test::only_one_fails = true;
+    const int failures = at_every_point<std::bad_alloc, tern::budget_error>(
+        [](bench&, long n) { allocations_left = n; }, [](bench&) { return allocations_left.exchange(-1) >= 0; });
     MESSAGE(failures, " allocations failed");
     CHECK(failures >= 1);
 }

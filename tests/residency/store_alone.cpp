@@ -2,11 +2,9 @@
 // makes them fail, to show that an arrival which fails so leaves the store clean.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
+#include "support/allocations.hpp"
 #include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
@@ -14,23 +12,8 @@
 #include <tern/residency/store.hpp>
 #include <tern/transfer/staged.hpp>
 
-namespace {
-std::atomic<long> allocations{0};
-std::atomic<long> left{-1}; // allocations until they fail; negative: never
-} // namespace
-
-// Not inlined, or the compiler sees malloc's pointer given to delete.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (left.load(std::memory_order_relaxed) < 0 || left.fetch_sub(1, std::memory_order_relaxed) > 0)
-        if (void* p = std::malloc(size ? size : 1)) return p;
-    left = 0;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-
 using namespace tern::literals;
+using tern::test::allocations_left;
 
 namespace {
 
@@ -44,25 +27,15 @@ tern::task<> use(tern::residency_store& store, tern::slice_id id, tern::device& 
         co_await tern::copy(on, home, tern::direction::to_host, out, held.data(), 64_B);
 }
 
-// The fewest allocations of 20 calls in a row: the lists of each thread fill at first.
 template <class F> long steady_allocations(F f) {
-    long fewest = -1;
-    for (int round = 0; round < 50 && fewest != 0; ++round) {
-        const long before = allocations.load();
+    return tern::test::fewest_allocations([&] {
         for (int i = 0; i < 20; ++i) f();
-        const long made = allocations.load() - before;
-        if (fewest < 0 || made < fewest) fewest = made;
-    }
-    return fewest;
+    });
 }
 
 } // namespace
 
-TEST_CASE("residency/store_alone: operator new is counted") {
-    const long before = allocations.load();
-    ::operator delete(::operator new(1)); // not an expression that a compiler may leave out
-    CHECK(allocations.load() > before);
-}
+TEST_CASE("residency/store_alone: operator new is counted") { tern::test::check_allocations_count(); }
 
 TEST_CASE("residency/store_alone: leases, launches and copies in the steady state allocate nothing" *
           doctest::skip(tern::frame_arena::pass_through)) {
@@ -99,12 +72,12 @@ TEST_CASE("residency/store_alone: an arrival that fails for want of memory at an
         tern::residency_store store{home, staging};
         const tern::slice_id id = store.add("w", {.file = &file}, 10'000_B);
         try {
-            left = n;
+            allocations_left = n;
             home.run(use(store, id, gpu, home, out));
-            left = -1;
+            allocations_left = -1;
             succeeded = true;
         } catch (const std::bad_alloc&) {
-            left = -1;
+            allocations_left = -1;
             ++failures;
         }
         CHECK(gpu.memory().budget().used() == 0_B);

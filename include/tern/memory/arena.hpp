@@ -80,18 +80,19 @@ inline allocation::~allocation() {
     if (owner_ != nullptr) owner_->give_back(data_, size_);
 }
 
-/// Plain RAM, counted against a budget and against that of a parent, if one is named. Small requests are the heap's;
-/// those from 64 KiB are slabs, which are kept for reuse when they are freed (memory/slab_arena.hpp): a steady state
-/// asks the system for nothing.
+/// Plain RAM, counted against a budget and against that of a parent, if one is named. Requests from 64 KiB are slabs of
+/// pages, those from 1 KiB blocks of the heap, and both are kept for reuse when they are freed (memory/slab_arena.hpp):
+/// a steady state asks the system for nothing.
 ///
 ///     tern::heap_arena ram{8_GiB};
 ///     auto block = ram.allocate(1_MiB, "blk.0.ffn_up.weight");
 template <page_source Pages = plain_pages> class basic_heap_arena final : public arena {
 public:
     static constexpr bytes smallest_slab{64 * 1024};
+    static constexpr bytes smallest_block{1024};
 
     explicit basic_heap_arena(bytes limit = unlimited, tern::budget* parent = nullptr)
-        : budget_("pageable memory", limit, parent), slabs_(budget_) {}
+        : budget_("pageable memory", limit, parent), slabs_(budget_), blocks_(budget_) {}
 
     const tern::budget& budget() const noexcept override { return budget_; }
     /// To be the parent of another arena's.
@@ -101,10 +102,16 @@ public:
     /// What is in use and what is kept for reuse.
     bytes reserved() const { return budget_.reserved(); }
     /// Gives what is kept for reuse back to the system.
-    void trim() noexcept { slabs_.trim(); }
+    void trim() noexcept {
+        slabs_.trim();
+        blocks_.trim();
+    }
 
 private:
+    static constexpr bool in_blocks(bytes n) noexcept { return n >= smallest_block && n < smallest_slab; }
+
     std::byte* take(bytes n, std::string_view what) override {
+        if (in_blocks(n)) return blocks_.take(n, what);
         // Where the last bytes of the budget hold the request and not its last page, it is the heap's.
         if (n >= smallest_slab && slab_size(n) <= budget_.available()) return slabs_.take(n, what);
         budget_.take(n, what);
@@ -118,6 +125,7 @@ private:
         return static_cast<std::byte*>(data);
     }
     void give_back(std::byte* data, bytes n) noexcept override {
+        if (in_blocks(n) && blocks_.give_back(data, n)) return;
         if (n >= smallest_slab && slabs_.give_back(data, n)) return;
         ::operator delete(data, std::align_val_t{alignment});
         budget_.give_back(n);
@@ -125,6 +133,7 @@ private:
 
     tern::budget budget_;
     slabs<Pages> slabs_;
+    slabs<heap_blocks> blocks_;
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)

@@ -1,9 +1,10 @@
-// Where whole pages come from.
+// Where whole pages come from, and smaller blocks.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string_view>
 
 #include <sys/mman.h>
@@ -39,5 +40,20 @@ struct plain_pages {
 };
 
 static_assert(page_source<plain_pages>);
+
+/// Blocks of the heap, of any size: for what pages are too large for.
+struct heap_blocks {
+    static constexpr std::uint64_t grain = 1; ///< what sizes are rounded up to, in place of a page
+
+    page_run obtain(std::uint64_t size, std::string_view) noexcept {
+        return {static_cast<std::byte*>(::operator new(size, alignment, std::nothrow))};
+    }
+    void give_back(page_run run, std::uint64_t) noexcept { ::operator delete(run.data, alignment); }
+
+private:
+    static constexpr std::align_val_t alignment{64};
+};
+
+static_assert(page_source<heap_blocks>);
 
 } // namespace tern

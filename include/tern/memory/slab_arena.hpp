@@ -1,4 +1,5 @@
-// Slabs: whole pages that are kept for reuse when they are freed, so that a steady state asks the system for nothing.
+// Slabs: pages or blocks that are kept for reuse when they are freed, so that a steady state asks the system for
+// nothing.
 #pragma once
 
 #include <algorithm>
@@ -42,11 +43,19 @@ inline void mark_held([[maybe_unused]] std::byte* data, [[maybe_unused]] std::ui
 #endif
 }
 
+/// What sizes are rounded up to: a page, where the source says nothing else.
+template <class Pages> constexpr std::uint64_t grain_of() noexcept {
+    if constexpr (requires { Pages::grain; })
+        return Pages::grain;
+    else
+        return page_size;
+}
+
 } // namespace detail
 
 /// What a request of `n` bytes takes as a slab: whole pages, at least one. Stays `n` where no number holds that.
-constexpr bytes slab_size(bytes n) noexcept {
-    return n.count == 0 ? bytes{page_size} : bytes{try_round_up(n.count, page_size).value_or(n.count)};
+constexpr bytes slab_size(bytes n, std::uint64_t grain = page_size) noexcept {
+    return n.count == 0 ? bytes{grain} : bytes{try_round_up(n.count, grain).value_or(n.count)};
 }
 
 /// Slabs of one budget: the common part of arenas over whole pages. A freed slab is kept and serves a later request of
@@ -69,9 +78,10 @@ public:
         leave();
     }
 
-    /// `n` bytes, aligned to a page, for `what`. Throws budget_error where the budget or the system has none left.
+    /// `n` bytes, aligned as the source's pages are, for `what`. Throws budget_error where the budget or the system has
+    /// none left.
     std::byte* take(bytes n, std::string_view what) {
-        const std::uint64_t size = slab_size(n).count;
+        const std::uint64_t size = slab_size(n, detail::grain_of<Pages>()).count;
         // No object is larger than that.
         if (size > std::uint64_t{std::numeric_limits<std::ptrdiff_t>::max()}) throw none_left(n, what);
         auto held = lock();

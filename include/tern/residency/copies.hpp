@@ -151,8 +151,10 @@ protected:
         return false;
     }
 
-    /// Whether one transfer brings a run and the slice `next`: that follows it in the same backing.
+    /// Whether one transfer brings a run and the slice `next`: that follows it in the same backing. Only over a link:
+    /// in RAM each has a room of its own, which the next one of its size takes over when it leaves.
     bool extends(const slice_run& run, slice_id next, device& on) const {
+        if (on.memory().where().tier.reached_by == reach::host) return false;
         if (next != run.first + run.count || next >= slices_.size()) return false;
         const slice& a = slices_[next - 1];
         const slice& b = slices_[next];
