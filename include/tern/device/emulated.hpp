@@ -23,6 +23,30 @@ struct emulated_options {
     int index = 0;                ///< which of several
 };
 
+namespace detail {
+
+inline const emulated_options& checked(const emulated_options& options) {
+    if (!(options.bandwidth.count > 0)) throw config_error("an emulated link needs a bandwidth above 0");
+    if (!(options.latency.count >= 0)) throw config_error("an emulated link needs a latency of at least 0");
+    if (!(options.launch.count >= 0)) throw config_error("an emulated operator takes a time of at least 0");
+    return options;
+}
+
+/// The queues of a link: copies of a direction and lane come after one another.
+template <class Queue> struct link_queues {
+    Queue in;
+    Queue out;
+    Queue activations_in;
+    Queue activations_out;
+
+    Queue& of(const copy_call& call, direction way) noexcept {
+        if (call.lane == lane::activations) return way == direction::to_device ? activations_in : activations_out;
+        return way == direction::to_device ? in : out;
+    }
+};
+
+} // namespace detail
+
 /// A device whose memory no other device reads. It keeps deadlines: a copy of n bytes takes latency + n / bandwidth,
 /// an operator at least `launch`, and both sleep rather than burn the time that the work itself does not need. Copies
 /// of a direction and lane queue behind each other, those of different ones do not.
@@ -32,7 +56,7 @@ template <class = void> class basic_emulated_device final : public device {
 public:
     /// Throws config_error for a bandwidth or a latency that is no such thing, and what `region_arena` throws.
     explicit basic_emulated_device(const emulated_options& options)
-        : options_(checked(options)), name_("emulated:" + std::to_string(options.index)),
+        : options_(detail::checked(options)), name_("emulated:" + std::to_string(options.index)),
           memory_({tier_of<vram>, options.index, 0}, options.capacity) {}
 
     std::string_view name() const noexcept override { return name_; }
@@ -45,22 +69,12 @@ public:
         return false;
     }
     bool start(copy_call& call, direction way) override {
-        if (call.lane == lane::activations)
-            (way == direction::to_device ? activations_in_ : activations_out_).submit(call);
-        else
-            (way == direction::to_device ? in_ : out_).submit(call);
+        link_.of(call, way).submit(call);
         return false;
     }
     link_traffic traffic() const noexcept override { return {{to_device_.load()}, {to_host_.load()}}; }
 
 private:
-    static const emulated_options& checked(const emulated_options& options) {
-        if (!(options.bandwidth.count > 0)) throw config_error("an emulated link needs a bandwidth above 0");
-        if (!(options.latency.count >= 0)) throw config_error("an emulated link needs a latency of at least 0");
-        if (!(options.launch.count >= 0)) throw config_error("an emulated operator takes a time of at least 0");
-        return options;
-    }
-
     /// The time at which something ends that takes `cost` from now on.
     static auto deadline(seconds cost) {
         using clock = std::chrono::steady_clock;
@@ -97,10 +111,9 @@ private:
     std::atomic<std::uint64_t> to_device_{0};
     std::atomic<std::uint64_t> to_host_{0};
     service<device_call, computer> compute_{computer{this}};
-    service<copy_call, copier> in_{copier{this, &to_device_}};
-    service<copy_call, copier> out_{copier{this, &to_host_}};
-    service<copy_call, copier> activations_in_{copier{this, &to_device_}};
-    service<copy_call, copier> activations_out_{copier{this, &to_host_}};
+    using queue = service<copy_call, copier>;
+    detail::link_queues<queue> link_{queue{copier{this, &to_device_}}, queue{copier{this, &to_host_}},
+                                     queue{copier{this, &to_device_}}, queue{copier{this, &to_host_}}};
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)

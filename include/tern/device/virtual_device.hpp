@@ -88,10 +88,10 @@ template <class = void> class basic_virtual_device final : public device {
 public:
     /// Throws config_error for a bandwidth or a time that is no such thing, and what `region_arena` throws.
     basic_virtual_device(const emulated_options& options, clock& time)
-        : options_(checked(options)), name_("virtual:" + std::to_string(options.index)),
+        : options_(detail::checked(options)), name_("virtual:" + std::to_string(options.index)),
           memory_({tier_of<vram>, options.index, 0}, options.capacity), compute_(time, computer{options.launch}),
-          in_(time, {this, &traffic_.to_device}), out_(time, {this, &traffic_.to_host}),
-          activations_in_(time, {this, &traffic_.to_device}), activations_out_(time, {this, &traffic_.to_host}) {}
+          link_{queue(time, {this, &traffic_.to_device}), queue(time, {this, &traffic_.to_host}),
+                queue(time, {this, &traffic_.to_device}), queue(time, {this, &traffic_.to_host})} {}
 
     std::string_view name() const noexcept override { return name_; }
     kernel_kind kernels() const noexcept override { return kernel_kind::host; }
@@ -103,10 +103,7 @@ public:
         return false;
     }
     bool start(copy_call& call, direction way) override {
-        if (call.lane == lane::activations)
-            (way == direction::to_device ? activations_in_ : activations_out_).submit(call);
-        else
-            (way == direction::to_device ? in_ : out_).submit(call);
+        link_.of(call, way).submit(call);
         return false;
     }
     link_traffic traffic() const noexcept override { return traffic_; }
@@ -115,13 +112,6 @@ public:
     seconds time_of_copy(bytes n) const noexcept { return options_.latency + n / options_.bandwidth; }
 
 private:
-    static const emulated_options& checked(const emulated_options& options) {
-        if (!(options.bandwidth.count > 0)) throw config_error("a virtual link needs a bandwidth above 0");
-        if (!(options.latency.count >= 0)) throw config_error("a virtual link needs a latency of at least 0");
-        if (!(options.launch.count >= 0)) throw config_error("a virtual operator takes a time of at least 0");
-        return options;
-    }
-
     /// One queue of the link.
     struct copier {
         const basic_virtual_device* owner;
@@ -145,10 +135,8 @@ private:
     region_arena memory_;
     link_traffic traffic_{};
     detail::virtual_service<device_call, computer> compute_;
-    detail::virtual_service<copy_call, copier> in_;
-    detail::virtual_service<copy_call, copier> out_;
-    detail::virtual_service<copy_call, copier> activations_in_;
-    detail::virtual_service<copy_call, copier> activations_out_;
+    using queue = detail::virtual_service<copy_call, copier>;
+    detail::link_queues<queue> link_;
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)
