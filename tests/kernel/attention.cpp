@@ -135,3 +135,21 @@ TEST_CASE("kernel/attention: heads share key heads, and a head may be longer tha
         CHECK(out[dim + i] == out[i]);
     }
 }
+
+TEST_CASE("kernel/attention: its amount of work follows from what each token sees") {
+    const std::int32_t positions[] = {9, 10, 2};
+    const std::int32_t sequence_of[] = {0, 0, 1};
+    kernel::attention::args a{};
+    a.tokens = 3;
+    a.heads = 4;
+    a.kv_heads = 2;
+    a.head_dim = 8;
+    a.positions = positions;
+    a.sequence_of = sequence_of;
+    const kernel::amount all = kernel::attention::work(a);
+    CHECK(all.tokens == 3);
+    CHECK(all.operations == 4.0 * 4 * 8 * (10 + 11 + 3)); // a product with the key and one with the value
+    CHECK(all.other_bytes == 4.0 * (2 * 2 * 8 * (11 + 3) + 2 * 4 * 8 * 3)); // both sequences' keys and values once
+    a.window = 4;
+    CHECK(kernel::attention::work(a).operations == 4.0 * 4 * 8 * (4 + 4 + 3));
+}

@@ -1,5 +1,6 @@
 #include <tern/op/context.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <stop_token>
 #include <string>
@@ -9,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <tern/op/elementwise.hpp>
+#include <tern/op/linear.hpp>
 
 #include "support.hpp"
 
@@ -91,4 +93,56 @@ TEST_CASE("op/context: recorded activations have shapes, no data, and a peak") {
     CHECK(b.ctx.recording() == nullptr);
     CHECK(b.ram.budget().used() == tern::bytes{});
     CHECK(b.ctx.recorded_peak() == tern::bytes{});
+}
+
+namespace {
+
+/// The host, and what every call asks of it.
+class watched final : public tern::device {
+public:
+    explicit watched(tern::device& host) : host_(host) {}
+    std::string_view name() const noexcept override { return host_.name(); }
+    tern::kernel_kind kernels() const noexcept override { return host_.kernels(); }
+    tern::arena& memory() noexcept override { return host_.memory(); }
+    bool start(tern::device_call& call) override {
+        seen.push_back(tern::work_of(call));
+        return host_.start(call);
+    }
+    bool start(tern::copy_call& call, tern::direction way) override { return host_.start(call, way); }
+
+    std::vector<tern::call_work> seen{};
+
+private:
+    tern::device& host_;
+};
+
+} // namespace
+
+TEST_CASE("op/context: a call describes its work, by the format of its weight") {
+    test::bench b;
+    watched host(b.cpu);
+    tern::context ctx(b.loop, host);
+    const test::op_weight plain = b.weight({48, 32}, "w");
+    const test::op_weight blocks = b.weight<tern::q8_0>(test::numbers(48 * 32), {48, 32}, "w");
+    const tern::activation x = b.make(5, 32);
+    for (const test::op_weight* w : {&plain, &blocks}) static_cast<void>(b.loop.run(tern::linear(ctx, x, *w)));
+    tern::activation sum = ctx.make(host, 5, 32);
+    std::fill_n(sum.data(), 5 * 32, 1.0f);
+    static_cast<void>(b.loop.run(tern::add(ctx, std::move(sum), x)));
+    REQUIRE(host.seen.size() == 3);
+    for (const std::size_t i : {0u, 1u}) {
+        CHECK(host.seen[i].op == "linear");
+        CHECK(host.seen[i].tokens == 5);
+        CHECK(host.seen[i].operations == 2.0 * 5 * 48 * 32);
+        CHECK(host.seen[i].other_bytes == 4.0 * 5 * (48 + 32));
+        CHECK(host.seen[i].args != nullptr);
+    }
+    CHECK(host.seen[0].format == "f32");
+    CHECK(host.seen[0].weight_bytes == 4.0 * 48 * 32);
+    CHECK(host.seen[1].format == "q8_0");
+    CHECK(host.seen[1].weight_bytes == 48.0 * 34); // a block of 32 takes 34 bytes
+    CHECK(host.seen[2].op == "add");
+    CHECK(host.seen[2].weight_bytes == 0);
+    CHECK(host.seen[2].other_bytes == 12.0 * 5 * 32);
+    CHECK(tern::work_of(tern::device_call{}).op.empty());
 }

@@ -21,9 +21,21 @@ enum class kernel_kind {
     cuda, ///< CUDA kernels
 };
 
+/// What a call asks of a device: for those who price it, time it, or pretend to do it. Counts are of the whole call.
+struct call_work {
+    std::string_view op{};          ///< the kernel's name; empty where nobody described the call
+    std::string_view format{"f32"}; ///< of the weight
+    std::size_t tokens = 0;
+    double operations = 0;      ///< a multiplication and an addition are two
+    double weight_bytes = 0;    ///< of the weight, read once
+    double other_bytes = 0;     ///< of activations, keys and values, read or written
+    const void* args = nullptr; ///< the kernel's `args`
+};
+
 /// One piece of work handed to a device. It lives in the frame of the coroutine that awaits it.
 struct device_call {
     void (*compute)(const device_call&, std::size_t begin, std::size_t end) = nullptr;
+    call_work (*describe)(const device_call&) = nullptr; ///< null where `fn` of `launch` has no `describe`
     std::size_t items = 0;
     std::size_t grain = 1; ///< items that one worker takes at a time
     run_loop* home = nullptr;
@@ -111,8 +123,14 @@ private:
 
 } // namespace detail
 
+/// What a call asks for; nothing is known of one that nobody described.
+inline call_work work_of(const device_call& call) {
+    return call.describe != nullptr ? call.describe(call) : call_work{};
+}
+
 /// Awaitable: runs `fn(begin, end)` over [0, items) on a device, in pieces of `grain`. `fn` is copied into the awaiting
-/// frame; what it refers to must live until the await returns.
+/// frame; what it refers to must live until the await returns. A member `fn.describe()`, if there is one, says what the
+/// call asks for.
 template <class Fn> auto launch(device& on, run_loop& home, std::size_t items, std::size_t grain, Fn fn) {
     struct call : device_call {
         Fn fn;
@@ -122,6 +140,8 @@ template <class Fn> auto launch(device& on, run_loop& home, std::size_t items, s
     work.compute = [](const device_call& self, std::size_t begin, std::size_t end) {
         static_cast<const call&>(self).fn(begin, end);
     };
+    if constexpr (requires(const Fn& f) { f.describe(); })
+        work.describe = [](const device_call& self) { return static_cast<const call&>(self).fn.describe(); };
     work.items = items;
     work.grain = grain;
     work.home = &home;

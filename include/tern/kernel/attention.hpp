@@ -56,6 +56,24 @@ struct attention {
 
     static constexpr std::string_view name = "attention";
     static std::size_t items(const args& a) noexcept { return a.tokens * a.heads; }
+    /// Each query sees its keys; what the queries of one call see together is read once.
+    static amount work(const args& a) noexcept {
+        double seen = 0;
+        double read = 0;
+        for (std::size_t t = 0; t < a.tokens; ++t) {
+            const std::size_t last = a.positions[t] < 0 ? 0 : static_cast<std::size_t>(a.positions[t]) + 1;
+            const double keys = double(a.window != 0 && a.window < last ? a.window : last);
+            const bool continues = t > 0 && a.sequence_of[t] == a.sequence_of[t - 1];
+            seen += keys;
+            read += continues ? 1 : keys;
+        }
+        const double width = double(a.heads) * double(a.head_dim);
+        const double key = 2 * double(a.kv_heads) * double(a.head_dim);
+        return {.tokens = a.tokens,
+                .operations = 4 * width * seen,
+                .weights = 0,
+                .other_bytes = 4 * (key * read + 2 * width * double(a.tokens))};
+    }
 
     /// Two passes over the keys, the greatest score and then the weighted sum, in double precision.
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {

@@ -28,6 +28,10 @@ struct add {
 
     static constexpr std::string_view name = "add";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 1 * numbers, .weights = 0, .other_bytes = 12 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)
@@ -62,6 +66,10 @@ struct gated {
 
     static constexpr std::string_view name = "gated";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 10 * numbers, .weights = 0, .other_bytes = 12 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)
@@ -102,6 +110,10 @@ struct soft_cap {
 
     static constexpr std::string_view name = "soft_cap";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 10 * numbers, .weights = 0, .other_bytes = 8 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const double cap = a.cap;
@@ -125,6 +137,10 @@ struct scale_rows {
 
     static constexpr std::string_view name = "scale_rows";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 1 * numbers, .weights = 0, .other_bytes = 8 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r)

@@ -26,6 +26,10 @@ struct embed {
 
     static constexpr std::string_view name = "embed";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.tokens) * double(a.cols);
+        return {.tokens = a.tokens, .operations = numbers, .weights = numbers, .other_bytes = 4 * numbers};
+    }
 
     template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const std::size_t blocks = a.cols / F::block_size;

@@ -26,6 +26,13 @@ struct linear {
 
     static constexpr std::string_view name = "linear";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.tokens,
+                .operations = 2 * numbers * double(a.tokens),
+                .weights = numbers,
+                .other_bytes = 4 * double(a.tokens) * (double(a.rows) + double(a.cols))};
+    }
 
     /// Decodes block by block and sums in double precision, in the order of the columns.
     template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {

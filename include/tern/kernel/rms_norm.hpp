@@ -27,6 +27,10 @@ struct rms_norm {
 
     static constexpr std::string_view name = "rms_norm";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 4 * numbers, .weights = double(a.cols), .other_bytes = 8 * numbers};
+    }
 
     template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r) {

@@ -38,6 +38,10 @@ struct rope_angles {
 
     static constexpr std::string_view name = "rope_angles";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.tokens) * double(a.pairs);
+        return {.tokens = a.tokens, .operations = 40 * numbers, .weights = 0, .other_bytes = 8 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)
@@ -70,6 +74,10 @@ struct rope {
 
     static constexpr std::string_view name = "rope";
     static std::size_t items(const args& a) noexcept { return a.tokens * a.heads; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.tokens) * double(a.heads) * double(a.head_dim);
+        return {.tokens = a.tokens, .operations = 3 * numbers, .weights = 0, .other_bytes = 8 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         const std::size_t pairs = a.dims / 2;

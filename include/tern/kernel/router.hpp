@@ -43,6 +43,11 @@ struct route {
 
     static constexpr std::string_view name = "route";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.tokens) * double(a.experts);
+        return {
+            .tokens = a.tokens, .operations = (10 + double(a.k)) * numbers, .weights = 0, .other_bytes = 4 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)
@@ -111,6 +116,10 @@ struct group_by_expert {
 
     static constexpr std::string_view name = "group_by_expert";
     static std::size_t items(const args&) noexcept { return 1; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.pairs) + double(a.experts);
+        return {.tokens = a.pairs, .operations = 4 * numbers, .weights = 0, .other_bytes = 16 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         if (begin == end) return;
@@ -144,6 +153,10 @@ struct gather_rows {
 
     static constexpr std::string_view name = "gather_rows";
     static std::size_t items(const args& a) noexcept { return a.rows; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.rows) * double(a.cols);
+        return {.tokens = a.rows, .operations = 0 * numbers, .weights = 0, .other_bytes = 8 * numbers};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r) {
@@ -171,6 +184,13 @@ struct combine {
 
     static constexpr std::string_view name = "combine";
     static std::size_t items(const args& a) noexcept { return a.tokens; }
+    static amount work(const args& a) noexcept {
+        const double numbers = double(a.tokens) * double(a.cols);
+        return {.tokens = a.tokens,
+                .operations = 2 * numbers * double(a.k),
+                .weights = 0,
+                .other_bytes = 4 * numbers * (double(a.k) + 1)};
+    }
 
     template <class> static void reference(const args& a, std::size_t begin, std::size_t end) {
         for (std::size_t t = begin; t < end; ++t)

@@ -44,6 +44,24 @@ concept kernel_operator = requires(const typename Op::args& args) {
     { Op::items(args) } -> std::convertible_to<std::size_t>;
 };
 
+/// How much work one call of an operator is. Bytes of the weight follow from its numbers and its format.
+struct amount {
+    std::size_t tokens = 0;
+    double operations = 0;  ///< a multiplication and an addition are two
+    double weights = 0;     ///< numbers of the weight that are read
+    double other_bytes = 0; ///< of activations, keys and values, read or written
+};
+
+/// The amount of work of one call: what `Op::work(args)` says, and nothing where an operator does not say it.
+template <kernel_operator Op> amount work_of(const typename Op::args& args) {
+    if constexpr (requires {
+                      { Op::work(args) } -> std::same_as<amount>;
+                  })
+        return Op::work(args);
+    else
+        return {};
+}
+
 /// The signature of every host kernel.
 template <kernel_operator Op>
 using host_kernel = void (*)(const typename Op::args&, std::size_t begin, std::size_t end);

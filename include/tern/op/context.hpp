@@ -12,6 +12,7 @@
 #include <tern/async/task.hpp>
 #include <tern/base/error.hpp>
 #include <tern/device/device.hpp>
+#include <tern/format/format.hpp>
 #include <tern/kernel/slot.hpp>
 #include <tern/op/activation.hpp>
 #include <tern/op/batch.hpp>
@@ -129,34 +130,45 @@ public:
     /// Awaitable: runs an operator's kernel on a device. The pieces that workers share are at least `piece` items, so
     /// that small work is not split.
     template <kernel::kernel_operator Op> auto launch(device& on, typename Op::args args, std::size_t piece = 1) {
-        return launch_slot(on, kernel::slot<Op>, args, piece);
+        return launch_slot(on, kernel::slot<Op>, nullptr, args, piece);
     }
 
     /// The same for an operator that reads a weight: the kernel is that of the weight's format.
     template <kernel::kernel_operator Op, weight_tensor Weight>
     auto launch(device& on, const Weight& weight, typename Op::args args, std::size_t piece = 1) {
         auto& slot = weight.visit([]<format F>() -> kernel::kernel_slot<Op>& { return kernel::slot<Op, F>; });
-        return launch_slot(on, slot, args, piece);
+        return launch_slot(on, slot, &Weight::formats_type::infos[weight.format_index()], args, piece);
     }
 
 private:
     template <kernel::kernel_operator Op> struct kernel_call {
         const kernel::kernel_entry<Op>* entry;
+        const format_info* stored; // of the weight; null where there is none
         typename Op::args args;
 
         void operator()(std::size_t begin, std::size_t end) const { entry->run(args, begin, end); }
+        call_work describe() const {
+            const kernel::amount n = kernel::work_of<Op>(args);
+            call_work w{.op = Op::name, .tokens = n.tokens, .operations = n.operations, .other_bytes = n.other_bytes};
+            w.args = &args;
+            if (stored == nullptr) return w;
+            w.format = stored->name;
+            w.weight_bytes = n.weights * double(stored->block_bytes) / double(stored->block_size);
+            return w;
+        }
     };
 
     template <kernel::kernel_operator Op>
-    auto launch_slot(device& on, const kernel::kernel_slot<Op>& slot, const typename Op::args& args,
-                     std::size_t piece) {
+    auto launch_slot(device& on, const kernel::kernel_slot<Op>& slot, const format_info* stored,
+                     const typename Op::args& args, std::size_t piece) {
         if (on.kernels() != kernel_kind::host)
             throw unsupported_error("there is no kernel for " + std::string(Op::name) + " on " +
                                     std::string(on.name()) + ": place its weights elsewhere");
         throw_if_stopped();
         const std::size_t items = Op::items(args);
         const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
-        return tern::launch(on, home_, items, share > piece ? share : piece, kernel_call<Op>{&slot.get(), args});
+        return tern::launch(on, home_, items, share > piece ? share : piece,
+                            kernel_call<Op>{&slot.get(), stored, args});
     }
 
     static std::byte* bytes_of(const activation& x) { return reinterpret_cast<std::byte*>(x.data()); }
