@@ -1,0 +1,114 @@
+// roofline: times from the machine's description alone.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tern/base/error.hpp>
+#include <tern/cost/cost_model.hpp>
+#include <tern/cost/machine.hpp>
+
+namespace tern {
+
+/// The share of the data sheet's figures that programs reach, kept apart from the machine so that one set serves all.
+/// The defaults are what well-made programs reach on large matrices: streaming benchmarks get 80 to 90% of a memory's
+/// peak, dense products 60 to 80% of an accelerator's arithmetic, DMA from pinned memory 80 to 85% of PCIe's.
+struct efficiency {
+    double cpu_memory = 0.8;
+    double cpu_arithmetic = 0.6;
+    double accelerator_memory = 0.85;
+    double accelerator_arithmetic = 0.6;
+    double link = 0.82;
+};
+
+/// The roofline of Williams, Waterman and Patterson, 2009, with what begins and ends an operator:
+///
+///     run    calls * launch + max(bytes / (bandwidth * share), operations / (rate * share))
+///     move   latency + size * (1 + others on the bus) / (bandwidth * share), + sync for activations
+///
+/// Sync is that of the accelerator at either end, else of the processor that made the activations. Throws config_error
+/// for what the machine does not say.
+///
+///     tern::roofline cost(tern::machines::rtx4090_64g());
+///     auto t = cost.price(tern::run{.op = "linear", .format = "q4_k", .processor = "RTX 4090", ...});
+class roofline {
+public:
+    explicit roofline(machine m, efficiency share = {}) : machine_(std::move(m)), share_(checked(share)) {}
+
+    const machine& on() const noexcept { return machine_; }
+    const efficiency& share() const noexcept { return share_; }
+
+    /// The arithmetic that a format is computed in: f32 for f32 and for operators without weights, f16 for all else,
+    /// because kernels decode quantized blocks to it. On processors without f16 the machine says the rate of f32 there.
+    static constexpr number_kind arithmetic_of(std::string_view format) noexcept {
+        return format.empty() || format == "f32" ? number_kind::f32 : number_kind::f16;
+    }
+
+    seconds price(const move& m) const {
+        const link* const l = machine_.link_between(m.from, m.to);
+        if (l == nullptr) throw_no_link(m.from, m.to);
+        if (!l->bandwidth) known(l->bandwidth, "the bandwidth of the link " + way_of(*l));
+        if (!l->latency) known(l->latency, "the latency of the link " + way_of(*l));
+        const double turns = static_cast<double>(1 + sharers(machine_, *l, m.beside));
+        seconds t = *l->latency + (m.size / *l->bandwidth) * (turns / share_.link);
+        if (m.what == cargo::activations) t += sync_of(m.from, m.to);
+        return t;
+    }
+
+    seconds price(const run& r) const {
+        const processor* const p = machine_.processor_named(r.processor);
+        if (p == nullptr) throw config_error("the machine has no processor \"" + std::string(r.processor) + "\"");
+        const memory_space* const memory = machine_.memory_at(r.reads);
+        if (memory == nullptr || !p->computes_from(r.reads))
+            throw config_error(p->name + " does not compute from " + to_string(r.reads));
+        const bool host = p->kind == processor_kind::cpu;
+        seconds t{};
+        const bytes size = r.weights + r.other;
+        if (size.count != 0) {
+            if (!memory->bandwidth) known(memory->bandwidth, "the bandwidth of " + to_string(r.reads));
+            t = (size / *memory->bandwidth) * (1 / (host ? share_.cpu_memory : share_.accelerator_memory));
+        }
+        if (r.operations != 0) {
+            const number_kind kind = arithmetic_of(r.format);
+            const std::optional<double> rate = p->rates.of(kind);
+            if (!rate) known(rate, "the rate of " + std::string(name_of(kind)) + " arithmetic of " + p->name);
+            const double reached = *rate * (host ? share_.cpu_arithmetic : share_.accelerator_arithmetic);
+            t = std::max(t, seconds{r.operations / reached});
+        }
+        if (!p->launch) known(p->launch, "the time of a launch on " + p->name);
+        return t + *p->launch * r.calls;
+    }
+
+private:
+    static efficiency checked(const efficiency& e) {
+        for (const double share :
+             {e.cpu_memory, e.cpu_arithmetic, e.accelerator_memory, e.accelerator_arithmetic, e.link})
+            if (!(share > 0 && share <= 1))
+                throw config_error("an efficiency of " + std::to_string(share) + " is not above 0 and at most 1");
+        return e;
+    }
+    static std::string way_of(const link& l) { return "from " + to_string(l.from) + " to " + to_string(l.to); }
+    [[noreturn]] static void throw_no_link(const location& from, const location& to) {
+        throw config_error("the machine has no link from " + to_string(from) + " to " + to_string(to));
+    }
+
+    seconds sync_of(const location& from, const location& to) const {
+        const processor* waits = machine_.processor_at(from);
+        const processor* const taker = machine_.processor_at(to);
+        if (taker != nullptr && taker->kind == processor_kind::accelerator) waits = taker;
+        if (waits == nullptr) throw config_error("no processor computes from " + to_string(from));
+        if (!waits->sync) known(waits->sync, "the time of a sync of " + waits->name);
+        return *waits->sync;
+    }
+
+    machine machine_;
+    efficiency share_;
+};
+
+static_assert(cost_model<roofline>);
+
+} // namespace tern
