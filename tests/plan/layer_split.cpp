@@ -94,3 +94,31 @@ TEST_CASE("plan/layer_split: a budget one byte short, and a machine without the 
         CHECK(std::string(e.what()).find("vram:0") != std::string::npos);
     }
 }
+
+TEST_CASE("plan/layer_split: as many as fit are all that fit, and one more would not") {
+    tern::graph g = test::layers();
+    g.nodes.back().tensors = {test::add(g, "output", 2000, test::anywhere())};
+    std::size_t most = 0;
+    for (std::uint64_t vram = 0; vram < 20'000; vram += 64) {
+        CAPTURE(vram);
+        const tern::machine m = test::with({vram});
+        const tern::placement p = tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, m);
+        CHECK(test::sound(p, g, m));
+        std::size_t n = 0;
+        while (n < 3 && [&] {
+            const tern::placement more = tern::layer_split{.layers = n + 1}.place(g, m);
+            std::uint64_t rounding = 0;
+            for (std::size_t t = 0; t < g.tensors.size(); ++t)
+                if (more.tensors[t].where == test::vram0) rounding += 64 * g.tensors[t].shape.experts;
+            return more.bytes_at(g, test::vram0).count + rounding <= tern::weight_room(g, m, test::vram0).count;
+        }())
+            ++n;
+        const tern::placement expected = tern::layer_split{.layers = n}.place(g, m);
+        for (std::size_t t = 0; t < g.tensors.size(); ++t) CHECK(p.tensors[t].where == expected.tensors[t].where);
+        most = n > most ? n : most;
+    }
+    CHECK(most == 3);
+    const tern::machine tight = test::with({8000}).with_reserved(test::vram0, 8000_B);
+    CHECK(tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, tight).bytes_at(g, test::vram0) ==
+          0_B);
+}

@@ -26,10 +26,11 @@ struct call_work {
     std::string_view op{};          ///< the kernel's name; empty where nobody described the call
     std::string_view format{"f32"}; ///< of the weight
     std::size_t tokens = 0;
-    double operations = 0;      ///< a multiplication and an addition are two
-    double weight_bytes = 0;    ///< of the weight, read once
-    double other_bytes = 0;     ///< of activations, keys and values, read or written
-    const void* args = nullptr; ///< the kernel's `args`
+    double operations = 0;             ///< a multiplication and an addition are two
+    double weight_bytes = 0;           ///< of the weight, read once
+    double other_bytes = 0;            ///< of activations, keys and values, read or written
+    const std::byte* weight = nullptr; ///< its bytes; null where there is none
+    const void* args = nullptr;        ///< the kernel's `args`
 };
 
 /// One piece of work handed to a device. It lives in the frame of the coroutine that awaits it.

@@ -28,7 +28,11 @@ struct embed {
     static std::size_t items(const args& a) noexcept { return a.tokens; }
     static amount work(const args& a) noexcept {
         const double numbers = double(a.tokens) * double(a.cols);
-        return {.tokens = a.tokens, .operations = numbers, .weights = numbers, .other_bytes = 4 * numbers};
+        return {.tokens = a.tokens,
+                .operations = numbers,
+                .weights = numbers,
+                .other_bytes = 4 * numbers,
+                .weight = a.table};
     }
 
     template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {

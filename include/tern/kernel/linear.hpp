@@ -31,7 +31,8 @@ struct linear {
         return {.tokens = a.tokens,
                 .operations = 2 * numbers * double(a.tokens),
                 .weights = numbers,
-                .other_bytes = 4 * double(a.tokens) * (double(a.rows) + double(a.cols))};
+                .other_bytes = 4 * double(a.tokens) * (double(a.rows) + double(a.cols)),
+                .weight = a.weights};
     }
 
     /// Decodes block by block and sums in double precision, in the order of the columns.

@@ -29,7 +29,11 @@ struct rms_norm {
     static std::size_t items(const args& a) noexcept { return a.rows; }
     static amount work(const args& a) noexcept {
         const double numbers = double(a.rows) * double(a.cols);
-        return {.tokens = a.rows, .operations = 4 * numbers, .weights = double(a.cols), .other_bytes = 8 * numbers};
+        return {.tokens = a.rows,
+                .operations = 4 * numbers,
+                .weights = double(a.cols),
+                .other_bytes = 8 * numbers,
+                .weight = a.weight};
     }
 
     template <format F> static void reference(const args& a, std::size_t begin, std::size_t end) {

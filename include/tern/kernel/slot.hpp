@@ -47,9 +47,10 @@ concept kernel_operator = requires(const typename Op::args& args) {
 /// How much work one call of an operator is. Bytes of the weight follow from its numbers and its format.
 struct amount {
     std::size_t tokens = 0;
-    double operations = 0;  ///< a multiplication and an addition are two
-    double weights = 0;     ///< numbers of the weight that are read
-    double other_bytes = 0; ///< of activations, keys and values, read or written
+    double operations = 0;             ///< a multiplication and an addition are two
+    double weights = 0;                ///< numbers of the weight that are read
+    double other_bytes = 0;            ///< of activations, keys and values, read or written
+    const std::byte* weight = nullptr; ///< its first block
 };
 
 /// The amount of work of one call: what `Op::work(args)` says, and nothing where an operator does not say it.

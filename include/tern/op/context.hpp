@@ -151,6 +151,7 @@ private:
             const kernel::amount n = kernel::work_of<Op>(args);
             call_work w{.op = Op::name, .tokens = n.tokens, .operations = n.operations, .other_bytes = n.other_bytes};
             w.args = &args;
+            w.weight = n.weight;
             if (stored == nullptr) return w;
             w.format = stored->name;
             w.weight_bytes = n.weights * double(stored->block_bytes) / double(stored->block_size);

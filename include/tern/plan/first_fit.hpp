@@ -13,9 +13,9 @@
 
 namespace tern {
 
-/// The plainest split over two memories. Keeps `headroom` of the budget free for activations (0: a quarter more than
-/// the recorded peak, which covers rounding). A table that is only looked up by token stays on the host, because
-/// reading one row there costs nothing.
+/// The plainest split over two memories. Keeps `headroom` of the budget free for activations, beside what the machine
+/// reserves (0: a quarter more than the recorded peak, which covers rounding). A table that is only looked up by token
+/// stays on the host, because reading one row there costs nothing.
 ///
 ///     auto plan = tern::first_fit{}.place(graph, machine.with_budget<tern::vram>(8_MiB));
 struct first_fit {
@@ -27,10 +27,9 @@ struct first_fit {
     template <class = void> placement place(const graph& g, const machine& m) const {
         placement p = all_cpu{rest}.place(g, m);
         p.policy = name;
-        const bytes reserved =
-            headroom.count != 0 ? headroom : bytes{g.activation_peak.count + g.activation_peak.count / 4};
-        const bytes budget = m.budget_of(into);
-        bytes left = budget > reserved ? budget - reserved : bytes{};
+        const bytes free = headroom.count != 0 ? headroom : g.activation_room();
+        const bytes room = m.room_at(into);
+        bytes left = room > free ? room - free : bytes{};
         std::vector<bool> seen(g.tensors.size());
         for (const graph_node& node : g.nodes) {
             if (node.op == "embed") continue; // a tied table is met again at the output
