@@ -43,7 +43,7 @@ struct bench {
     void use(std::size_t i) { pool.used(*copies[i], *usages[i]); }
     void leave(std::size_t i) { pool.leave(*copies[i], *usages[i]); }
     /// The copy that would leave; -1 for none.
-    int victim(arrival_cause cause) const {
+    int victim(arrival_cause cause) {
         const tern::detail::copy_entry* found = pool.victim(cause);
         for (std::size_t i = 0; i < copies.size(); ++i)
             if (copies[i].get() == found) return static_cast<int>(i);

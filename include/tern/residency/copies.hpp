@@ -107,6 +107,7 @@ protected:
     void keep(copy_entry& c) noexcept {
         c.leaving = false;
         c.stay = retention::keep;
+        if (c.in != nullptr) c.in->retention_changed();
         if (c.under != nullptr && c.under->copies == 1) c.in->give_back(std::exchange(c.under->counted, bytes{}));
     }
 

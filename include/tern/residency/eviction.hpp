@@ -45,6 +45,10 @@ public:
     /// and tick only. `now` is not before anything in `usage`.
     virtual double worth(const copy_usage& usage, std::uint64_t now) const noexcept = 0;
 
+    /// Whether of two copies the one that leaves first stays so as time passes, until it is used or comes anew, and
+    /// whether that only raises it. Large caches then need not look at all copies for each that leaves.
+    virtual bool rises_by_use_alone() const noexcept { return false; }
+
     /// To be called at each lease, cached or not, before the copy's next `worth`.
     ///
     ///     policy.used(slice.usage, ++now);
@@ -61,6 +65,13 @@ public:
     }
 };
 
+/// Whether copy `a` leaves before `b`, by worths of the same tick.
+inline bool leaves_before(const copy_usage& a, double worth_of_a, const copy_usage& b, double worth_of_b) noexcept {
+    if (worth_of_a != worth_of_b) return worth_of_a < worth_of_b;
+    if (a.last_use != b.last_use) return a.last_use < b.last_use;
+    return a.slice < b.slice;
+}
+
 /// Finds the copy that leaves: of the lowest worth; where worths are equal, of the lowest `last_use`, then of the
 /// lowest id. Offer those that nobody leases; the copy offered must outlive the search.
 ///
@@ -73,7 +84,7 @@ public:
 
     void offer(const copy_usage& usage) noexcept {
         const double worth = policy_.worth(usage, now_);
-        if (found_ != nullptr && !leaves_before(usage, worth)) return;
+        if (found_ != nullptr && !leaves_before(usage, worth, *found_, worth_)) return;
         found_ = &usage;
         worth_ = worth;
     }
@@ -81,12 +92,6 @@ public:
     const copy_usage* found() const noexcept { return found_; }
 
 private:
-    bool leaves_before(const copy_usage& usage, double worth) const noexcept {
-        if (worth != worth_) return worth < worth_;
-        if (usage.last_use != found_->last_use) return usage.last_use < found_->last_use;
-        return usage.slice < found_->slice;
-    }
-
     const eviction_policy& policy_;
     std::uint64_t now_;
     const copy_usage* found_ = nullptr;
@@ -97,6 +102,7 @@ private:
 class lru final : public eviction_policy {
 public:
     std::string_view name() const noexcept override { return "lru"; }
+    bool rises_by_use_alone() const noexcept override { return true; }
     double worth(const copy_usage& usage, std::uint64_t) const noexcept override { return recency(usage); }
 
     /// The tick of the last use or arrival; exact up to 2^53.
@@ -127,6 +133,7 @@ public:
     }
 
     std::string_view name() const noexcept override { return "frequency"; }
+    bool rises_by_use_alone() const noexcept override { return true; } // all ages grow alike
     double worth(const copy_usage& usage, std::uint64_t now) const noexcept override {
         const double past = usage.heat * decay(now - usage.last_use);
         return usage.used_since_arrival ? past : past + decay(now - usage.arrival);
@@ -151,6 +158,7 @@ public:
     }
 
     std::string_view name() const noexcept override { return "pinned_set"; }
+    bool rises_by_use_alone() const noexcept override { return true; }
     double worth(const copy_usage& usage, std::uint64_t) const noexcept override {
         const double recency = lru::recency(usage);
         // All others lie below 0, in the same order.

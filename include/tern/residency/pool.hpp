@@ -13,6 +13,7 @@
 #include <tern/base/units.hpp>
 #include <tern/memory/budget.hpp>
 #include <tern/residency/eviction.hpp>
+#include <tern/residency/front.hpp>
 #include <tern/residency/records.hpp>
 
 namespace tern {
@@ -64,6 +65,7 @@ public:
     void judge_by(std::shared_ptr<const eviction_policy> policy) noexcept {
         own_policy_ = std::move(policy);
         policy_ = own_policy_ ? own_policy_.get() : &least_recently_used;
+        front_.forget();
     }
 
     bool has_room(bytes n) const noexcept { return n.count <= limit_.count && used_.count <= limit_.count - n.count; }
@@ -88,6 +90,7 @@ public:
         c.place_in_pool = members_.size();
         members_.push_back({&c, &usage});
         policy_->arrived(usage, tick_);
+        offer(c, usage);
         ++epoch_;
         ++counters.arrivals;
         counters.moved.count += usage.bytes;
@@ -96,6 +99,7 @@ public:
     }
     void leave(copy_entry& c, const copy_usage& usage) noexcept {
         if (c.fresh && c.cause == arrival_cause::guess) counters.guess_wasted.count += usage.bytes;
+        front_.leave(c);
         members_[c.place_in_pool] = members_.back();
         members_[c.place_in_pool].held->place_in_pool = c.place_in_pool;
         members_.pop_back();
@@ -109,23 +113,32 @@ public:
         if (c.fresh && c.cause == arrival_cause::guess) counters.guess_used.count += usage.bytes;
         c.fresh = false;
         c.awaited = false;
+        offer(c, usage);
     }
 
     /// The copy to let go for one that comes for `cause`, or null: only what nobody leases or keeps; what was brought
     /// for a use that is still to come last, and only for what is needed sooner.
-    copy_entry* victim(arrival_cause cause) const noexcept {
+    copy_entry* victim(arrival_cause cause) noexcept {
         const int highest = cause == arrival_cause::demand ? 2 : cause == arrival_cause::expected ? 1 : 0;
+        if (policy_->rises_by_use_alone()) {
+            if (copy_entry* first = front_.made() ? front_.first(*policy_, tick_, &leaves_now) : nullptr) return first;
+            front_.make(*policy_, tick_, members_, &leaves_some_time);
+            if (copy_entry* first = front_.first(*policy_, tick_, &leaves_now)) return first;
+        }
         for (int rank = 0; rank <= highest; ++rank) {
             victim_search search(*policy_, tick_);
-            for (const member& m : members_)
-                if (m.held->leases == 0 && m.held->stay != retention::keep && rank_of(*m.held) == rank)
-                    search.offer(*m.usage);
-            if (search.found() == nullptr) continue;
-            for (const member& m : members_)
-                if (m.usage == search.found()) return m.held;
+            copy_entry* found = nullptr;
+            for (const cached_copy& m : members_) {
+                if (m.held->leases != 0 || m.held->stay == retention::keep || rank_of(*m.held) != rank) continue;
+                search.offer(*m.usage);
+                if (search.found() == m.usage) found = m.held;
+            }
+            if (found != nullptr) return found;
         }
         return nullptr;
     }
+    /// To be called when what is kept may leave from now on, or the other way round.
+    void retention_changed() noexcept { front_.forget(); }
 
     void begin_move(const clock* time) noexcept {
         if (moving_++ == 0 && time != nullptr) busy_since_ = time->now();
@@ -143,10 +156,11 @@ public:
     pool_counters counters{};
 
 private:
-    struct member {
-        copy_entry* held;
-        copy_usage* usage;
-    };
+    void offer(copy_entry& c, copy_usage& usage) noexcept {
+        if (leaves_some_time(c)) front_.offer(*policy_, tick_, {&c, &usage});
+    }
+    static bool leaves_some_time(const copy_entry& c) noexcept { return c.stay != retention::keep && rank_of(c) == 0; }
+    static bool leaves_now(const copy_entry& c) noexcept { return c.leases == 0 && leaves_some_time(c); }
 
     static bool beforehand(const copy_entry& c) noexcept {
         return c.cause == arrival_cause::ahead || c.cause == arrival_cause::guess;
@@ -162,7 +176,8 @@ private:
     const eviction_policy* policy_;
     bytes limit_ = unlimited;
     bytes used_{};
-    std::vector<member> members_;
+    std::vector<cached_copy> members_;
+    front front_;
     std::size_t reserved_ = 0;
     std::size_t moving_ = 0;
     std::size_t promised_ = 0;

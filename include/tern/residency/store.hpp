@@ -124,6 +124,7 @@ public:
         s.in_place = in_place && s.from.format.empty();
         if (detail::copy_entry* c = s.find(on.memory().where())) {
             c->stay = stay;
+            if (c->in != nullptr) c->in->retention_changed();
             if (stay == retention::drop) let_go(*c);
         }
     }
