@@ -66,6 +66,9 @@ TEST_CASE("cost/roofline: bytes over bandwidth, or operations over rate, and a l
     r.operations = 1e7; // 200 us
     r.calls = 4;
     CHECK(cost.price(r).count == doctest::Approx(204e-6));
+    r.launches = 2.5;
+    CHECK(cost.price(r).count == doctest::Approx(210e-6));
+    r.launches = 1;
     r.format = "f32"; // 1e7 at 1e11 are 100 us
     CHECK(cost.price(r).count == doctest::Approx(104e-6));
     CHECK(cost.price(tern::run{.op = "add", .processor = "host", .reads = ram}).count == doctest::Approx(1e-6));

@@ -42,6 +42,7 @@ struct run {
     location reads{};             ///< the memory that its weights lie in
     double tokens = 1;            ///< of one call; a mean where experts share tokens
     double calls = 1;
+    double launches = 1;   ///< of one call: less than one where a kernel serves several calls
     bytes weights{};       ///< read in all calls
     bytes other{};         ///< read and written in all calls: activations, cached keys and values
     double operations = 0; ///< in all calls; a multiplication and an addition are two

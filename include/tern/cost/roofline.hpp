@@ -27,7 +27,7 @@ struct efficiency {
 
 /// The roofline of Williams, Waterman and Patterson, 2009, with what begins and ends an operator:
 ///
-///     run    calls * launch + max(bytes / (bandwidth * share), operations / (rate * share))
+///     run    calls * launches * launch + max(bytes / (bandwidth * share), operations / (rate * share))
 ///     move   latency + size * (1 + others on the bus) / (bandwidth * share), + sync for activations
 ///
 /// Sync is that of the accelerator at either end, else of the processor that made the activations. Throws config_error
@@ -80,7 +80,7 @@ public:
             t = std::max(t, seconds{r.operations / reached});
         }
         if (!p->launch) known(p->launch, "the time of a launch on " + p->name);
-        return t + *p->launch * r.calls;
+        return t + *p->launch * (r.calls * r.launches);
     }
 
 private:
