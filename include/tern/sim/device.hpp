@@ -29,8 +29,8 @@ template <class = void> class basic_sim_device final : public device {
 public:
     /// All must outlive it.
     basic_sim_device(sim_world& world, const processor& p, arena& memory)
-        : world_(world), processor_(p), memory_(memory), computes_{p.name}, brings_{"to " + p.name},
-          returns_{"from " + p.name}, compute_(world.time, computer{this}),
+        : world_(world), processor_(p), memory_(memory), computes_{p.name}, brings_{"to " + p.name, true},
+          returns_{"from " + p.name, true}, compute_(world.time, computer{this}),
           link_{queue(world.time, {this, true, cargo::weights}), queue(world.time, {this, false, cargo::weights}),
                 queue(world.time, {this, true, cargo::activations}),
                 queue(world.time, {this, false, cargo::activations})} {}

@@ -13,6 +13,7 @@
 
 #include <tern/async/run_loop.hpp>
 #include <tern/async/virtual_clock.hpp>
+#include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
 #include <tern/device/host_memory.hpp>
 #include <tern/file/checkpoint.hpp>
@@ -32,8 +33,7 @@ namespace tern {
 struct simulation_options {
     expert_draw routing{};
     on_miss misses = on_miss::fetch;
-    bytes guess{};                            ///< of experts that may be brought a layer on a guess; 0: none
-    std::vector<sim_event>* events = nullptr; ///< told of everything that devices and links do
+    bytes guess{}; ///< of experts that may be brought a layer on a guess; 0: none
 };
 
 /// What one forward pass took.
@@ -55,7 +55,7 @@ struct pass_report {
 /// Runs decoders on a machine that need not exist, faster than it would. Nothing is computed and no weight is read.
 /// Memories are addresses that nobody touches, as large as the machine says. Make it before the model; on one thread.
 ///
-///     tern::pricing_by cost{tern::roofline(machine)};
+///     tern::cost_by cost{tern::roofline(machine)};
 ///     tern::simulation sim(machine, cost);
 ///     auto model = tern::open_decoder(file, sim.store());
 ///     auto graph = tern::record(*model, sim.loop(), sim.host(), 512);
@@ -65,13 +65,12 @@ template <class = void> class basic_simulation {
 public:
     /// Throws config_error where the machine has no cpu or no RAM, and budget_error where the system does not reserve
     /// addresses for a memory.
-    basic_simulation(tern::machine m, const pricing& cost, const simulation_options& options = {})
+    basic_simulation(tern::machine m, const any_cost& cost, const simulation_options& options = {})
         : machine_(checked(std::move(m))), world_{time_, cost}, ram_(ram(), capacity_of(ram())),
           staging_({tier_of<pinned>, 0, 0}, staging_size), disk_(world_, ram()), host_(world_, host_processor(), ram_),
           store_(loop_, staging_, {.disk = &disk_, .time = &time_}), order_(store_), guess_(options.guess),
           context_(loop_, host_) {
         world_.routing = options.routing;
-        world_.events = options.events;
         know(ram_);
         know(staging_);
         devices_.push_back(&host_);
@@ -97,16 +96,31 @@ public:
         }
     }
 
-    /// Checks a placement and carries it out; gives the time that loading takes.
+    /// Told of everything that devices and links do from now on; null: nobody is.
+    void tell(std::vector<sim_event>* events) noexcept { world_.events = events; }
+
+    /// Sets the RAM of a cache for `tokens` tokens aside, before a plan is made.
+    void reserve_cache(const decoder& model, std::size_t tokens) {
+        const kv_shape s = model.config().cache_for(tokens);
+        const std::uint64_t numbers = checked_mul<std::uint64_t>(checked_mul<std::uint64_t>(s.layers, s.width), tokens);
+        for (memory_space& m : machine_.memories)
+            if (m.where == ram()) m.reserved += bytes{checked_mul<std::uint64_t>(numbers, 2 * sizeof(float))};
+    }
+
+    /// Checks a placement and carries it out; gives the time that loading takes. From then on the system keeps files
+    /// in RAM that fit there, but for a placement that reads them past its cache.
     seconds load(const placement& p, const graph& g) {
         check(p, g, machine_);
         const seconds begin = time_.now();
+        disk_.kept_in_ram(nullptr);
         order_.follow({});
         order_.guess_experts({}, {});
         loop_.run(apply(p, g, store_, devices()));
         order_.guess_experts(cached_experts(p, g, devices()), guess_);
+        const seconds took = time_.now() - begin;
+        if (stays_in_ram(p, g)) disk_.kept_in_ram(&host_processor());
         order_.follow(streaming_order(p, g, devices()));
-        return time_.now() - begin;
+        return took;
     }
 
     /// One forward pass over `tokens` tokens after `depth` others.
@@ -169,6 +183,15 @@ private:
         devices_.push_back(&accelerators_.emplace_back(world_, *p, arena));
     }
 
+    bool stays_in_ram(const placement& p, const graph& g) const {
+        for (const placed_tensor& t : p.tensors)
+            if (t.where.tier == tier_of<direct>) return false;
+        bytes used = p.bytes_at(g, ram()) + p.pool_at(ram());
+        for (const memory_space& m : machine_.memories)
+            if (m.in_ram) used += p.bytes_at(g, m.where);
+        return g.weight_bytes() + used <= machine_.room_at(ram());
+    }
+
     std::vector<sim_track> tracks() const {
         std::vector<sim_track> all{host_.computing(), disk_.reading()};
         for (const sim_device& d : accelerators_)
@@ -201,7 +224,7 @@ private:
 
     virtual_clock time_;
     run_loop loop_{time_};
-    const tern::machine machine_;
+    tern::machine machine_; // its processors stay where they are
     sim_world world_;
     region_arena ram_;
     region_arena staging_;

@@ -11,7 +11,7 @@
 #include <tern/async/clock.hpp>
 #include <tern/base/units.hpp>
 #include <tern/memory/tier.hpp>
-#include <tern/sim/pricing.hpp>
+#include <tern/sim/any_cost.hpp>
 #include <tern/sim/routing.hpp>
 
 namespace tern {
@@ -28,6 +28,7 @@ struct sim_event {
 /// What a device or a link did all in all.
 struct sim_track {
     std::string name{};
+    bool is_link = false; ///< bytes go over it; else it computes
     seconds busy{};
     double bytes = 0;
     std::uint64_t calls = 0;
@@ -58,7 +59,7 @@ private:
 /// Shared by the devices of one simulation, on one thread.
 struct sim_world {
     clock& time;
-    const pricing& cost;
+    const any_cost& cost;
     address_map places{};
     expert_draw routing{};
     std::vector<route> under_way{};
