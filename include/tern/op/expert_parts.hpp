@@ -41,7 +41,8 @@ template <weight_tensor Weight> struct expert_weights {
 namespace detail {
 
 /// What the router decided for a batch: for each token `used` experts and weights, and the pairs (token, rank) sorted
-/// by expert. It lies in one activation on the host; sizes in floats and int32 are the same.
+/// by expert. It lies in one activation on the host, or in a copy of that on another device; sizes in floats and int32
+/// are the same.
 struct routing {
     activation room{};
     std::size_t tokens = 0;
@@ -52,22 +53,31 @@ struct routing {
         return 4 * tokens * used + 2 * experts + 1;
     }
     std::size_t pairs() const noexcept { return tokens * used; }
-    float* weights() const noexcept { return room.data(); }
-    std::int32_t* ids() const noexcept { return reinterpret_cast<std::int32_t*>(room.data()) + pairs(); }
-    std::int32_t* order() const noexcept { return ids() + pairs(); }
-    std::int32_t* row_of() const noexcept { return order() + pairs(); }
-    std::int32_t* offsets() const noexcept { return row_of() + pairs(); }
+
+    /// The lists, in the room or in a copy at `base`.
+    const float* weights(const float* base) const noexcept { return base; }
+    const std::int32_t* order(const float* base) const noexcept { return list(base) + pairs(); }
+    const std::int32_t* row_of(const float* base) const noexcept { return list(base) + 2 * pairs(); }
+
+    std::int32_t* ids() const noexcept { return list(room.data()); }
+    std::int32_t* offsets() const noexcept { return ids() + 3 * pairs(); }
     /// For each expert, whether its turn on its own device (1) or on the host (2) is still to come.
     std::int32_t* turns() const noexcept { return offsets() + experts + 1; }
 
-    /// Whether the host computes any in place of its device.
-    bool shared() const noexcept {
-        for (std::size_t e = 0; e < experts; ++e)
-            if (turns()[e] == 2) return true;
-        return false;
-    }
     std::size_t first_of(std::size_t e) const noexcept { return static_cast<std::size_t>(offsets()[e]); }
     std::size_t rows_of(std::size_t e) const noexcept { return first_of(e + 1) - first_of(e); }
+
+private:
+    const std::int32_t* list(const float* base) const noexcept {
+        return reinterpret_cast<const std::int32_t*>(base) + pairs();
+    }
+    std::int32_t* list(float* base) const noexcept { return reinterpret_cast<std::int32_t*>(base) + pairs(); }
+};
+
+/// The gathered rows of the pairs and the experts' results for them, on one device.
+struct expert_rows {
+    operand lists;
+    activation out;
 };
 
 template <weight_tensor Weight>
@@ -105,44 +115,26 @@ task<routing> route(context& ctx, const activation& x, const expert_weights<Weig
                                               .normalise = how.normalise,
                                               .scale = how.scale,
                                               .ids = r.ids(),
-                                              .weights = r.weights()});
+                                              .weights = r.room.data()});
     co_await ctx.launch<kernel::group_by_expert>(host, {.ids = r.ids(),
                                                         .pairs = r.pairs(),
                                                         .experts = experts,
                                                         .offsets = r.offsets(),
-                                                        .order = r.order(),
-                                                        .row_of = r.row_of()});
+                                                        .order = r.ids() + r.pairs(),
+                                                        .row_of = r.ids() + 2 * r.pairs()});
     co_return r;
 }
 
-/// One expert over its rows of `in` [rows, width], into the same rows of `out`, both on the host. All three products
-/// run on `on`.
+/// One expert over its rows of `in` [rows, width], into the same rows of `out`, all in memory that `on` reads.
 template <weight_tensor Weight>
 task<void> one_expert(context& ctx, device& on, const expert_weights<Weight>& w, std::size_t expert, const float* in,
                       std::size_t rows, float* out, kernel::activation_kind act) {
-    device& host = ctx.host();
-    const std::size_t width = w.gate.cols();
-    const std::size_t hidden = w.gate.rows();
-    const bool here = on.reads(host.memory().where());
-    const bytes size{rows * width * sizeof(float)};
-    activation x;
-    if (!here) {
-        x = ctx.make(on, rows, width);
-        co_await copy(on, ctx.home(), direction::to_device, reinterpret_cast<std::byte*>(x.data()),
-                      reinterpret_cast<const std::byte*>(in), size, lane::activations);
-    }
-    activation gate = ctx.make(on, rows, hidden);
-    const activation up = ctx.make(on, rows, hidden);
-    co_await multiply(ctx, on, w.gate, expert, here ? in : x.data(), rows, gate.data());
-    co_await multiply(ctx, on, w.up, expert, here ? in : x.data(), rows, up.data());
+    activation gate = ctx.make(on, rows, w.gate.rows());
+    const activation up = ctx.make(on, rows, w.gate.rows());
+    co_await multiply(ctx, on, w.gate, expert, in, rows, gate.data());
+    co_await multiply(ctx, on, w.up, expert, in, rows, up.data());
     gate = co_await gated(ctx, std::move(gate), up, act);
-    if (here) {
-        co_await multiply(ctx, on, w.down, expert, gate.data(), rows, out);
-        co_return;
-    }
-    co_await multiply(ctx, on, w.down, expert, gate.data(), rows, x.data());
-    co_await copy(on, ctx.home(), direction::to_host, reinterpret_cast<std::byte*>(out),
-                  reinterpret_cast<const std::byte*>(x.data()), size, lane::activations);
+    co_await multiply(ctx, on, w.down, expert, gate.data(), rows, out);
 }
 
 template <weight_tensor Weight> bool all_readable(const expert_weights<Weight>& w, device& on, std::size_t expert) {
@@ -186,31 +178,103 @@ template <weight_tensor Weight> void share_out(context& ctx, const expert_weight
     }
 }
 
-/// The experts that the host computes in place of their own device.
-template <weight_tensor Weight>
-task<void> run_on_host(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& in,
-                       const activation& out, kernel::activation_kind act) {
-    const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
-    for (std::size_t e = 0; e < r.experts; ++e) {
-        if (r.turns()[e] != 2) continue;
-        const seconds begin = ctx.now();
-        co_await one_expert(ctx, ctx.host(), w, e, in.row(r.first_of(e)), r.rows_of(e), out.row(r.first_of(e)), act);
-        if (ctx.measures()) ctx.misses().computed(each, ctx.now() - begin);
-    }
+/// Rows [begin, end) of an activation on `on` into the same rows of one on the host.
+template <std::same_as<context> Context>
+task<void> rows_home(Context& ctx, device& on, const activation& from, const activation& to, std::size_t begin,
+                     std::size_t end) {
+    const bytes size{(end - begin) * from.cols() * sizeof(float)};
+    if (on.reads(ctx.host().memory().where()))
+        std::memcpy(to.row(begin), from.row(begin), size.count);
+    else
+        co_await copy(on, ctx.home(), direction::to_host, reinterpret_cast<std::byte*>(to.row(begin)),
+                      reinterpret_cast<const std::byte*>(from.row(begin)), size, lane::activations);
 }
 
-/// The experts that their own devices compute: those that are there first, while the others come.
+/// The device on which a chosen expert's turn is.
 template <weight_tensor Weight>
-task<void> run_at_home(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& in,
-                       const activation& out, kernel::activation_kind act) {
+device& turn_of(context& ctx, const expert_weights<Weight>& w, const routing& r, std::size_t e) {
+    return r.turns()[e] == 2 ? ctx.host() : w.gate.computes_on(ctx.host(), e);
+}
+
+/// The one device on which all chosen experts have their turn; null where there are several.
+template <weight_tensor Weight> device* only_device(context& ctx, const expert_weights<Weight>& w, const routing& r) {
+    device* only = nullptr;
+    for (std::size_t e = 0; e < r.experts; ++e) {
+        if (r.turns()[e] == 0) continue;
+        device& on = turn_of(ctx, w, r, e);
+        if (only != nullptr && only != &on) return nullptr;
+        only = &on;
+    }
+    return only != nullptr ? only : &ctx.host();
+}
+
+/// Computes the experts whose turn is on `on`, all or those of one `turn`: those that are there first, while the others
+/// come. `x` [tokens, width] is brought there once.
+template <weight_tensor Weight>
+task<expert_rows> run_experts(context& ctx, device& on, const expert_weights<Weight>& w, const routing& r,
+                              const activation& x, kernel::activation_kind act, std::int32_t turn = 0) {
+    const std::size_t width = x.cols();
+    const operand tokens = co_await ctx.reach(x, on);
+    operand lists = co_await ctx.reach(r.room, on);
+    const activation in = ctx.make(on, r.pairs(), width);
+    activation out = ctx.make(on, r.pairs(), width);
+    co_await ctx.launch<kernel::gather_rows>(on, {.x = tokens.data(),
+                                                  .x_stride = width,
+                                                  .cols = width,
+                                                  .index = r.order(lists.data()),
+                                                  .divisor = r.used,
+                                                  .rows = r.pairs(),
+                                                  .y = in.data(),
+                                                  .y_stride = width});
+    const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
     for (const bool wait : {false, true})
         for (std::size_t e = 0; e < r.experts; ++e) {
-            if (r.turns()[e] != 1) continue;
-            device& on = w.gate.computes_on(ctx.host(), e);
+            const std::int32_t mine = r.turns()[e];
+            if (mine == 0 || (turn != 0 && mine != turn) || &turn_of(ctx, w, r, e) != &on) continue;
             if (!wait && !all_readable(w, on, e)) continue;
             r.turns()[e] = 0;
+            const seconds begin = ctx.now();
             co_await one_expert(ctx, on, w, e, in.row(r.first_of(e)), r.rows_of(e), out.row(r.first_of(e)), act);
+            if (mine == 2 && ctx.measures()) ctx.misses().computed(each, ctx.now() - begin);
         }
+    co_return expert_rows{std::move(lists), std::move(out)};
+}
+
+/// For each token the sum over its experts' rows of `out`, in the order of the router's ranking, all on `on`.
+template <std::same_as<context> Context>
+task<activation> combined(Context& ctx, device& on, const routing& r, const float* lists, const activation& out) {
+    activation y = ctx.make(on, r.tokens, out.cols());
+    co_await ctx.template launch<kernel::combine>(on, {.y = out.data(),
+                                                       .y_stride = out.cols(),
+                                                       .tokens = r.tokens,
+                                                       .k = r.used,
+                                                       .cols = out.cols(),
+                                                       .row_of = r.row_of(lists),
+                                                       .weights = r.weights(lists),
+                                                       .out = y.data(),
+                                                       .out_stride = y.cols()});
+    co_return y;
+}
+
+/// run_experts for every device that has `turn`, with the results in `out` on the host.
+template <weight_tensor Weight>
+task<void> run_devices(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& x,
+                       const activation& out, kernel::activation_kind act, std::int32_t turn) {
+    for (std::size_t e = 0; e < r.experts; ++e) {
+        if (r.turns()[e] != turn) continue;
+        device& on = turn_of(ctx, w, r, e);
+        activation mine = ctx.make(ctx.host(), 1, r.experts); // marks whose rows these are: turns end meanwhile
+        for (std::size_t i = 0; i < r.experts; ++i)
+            mine.data()[i] = r.turns()[i] == turn && &turn_of(ctx, w, r, i) == &on ? 1.0f : 0.0f;
+        const expert_rows rows = co_await run_experts(ctx, on, w, r, x, act, turn);
+        for (std::size_t i = 0; i < r.experts; ++i) {
+            if (mine.data()[i] == 0) continue;
+            std::size_t end = i + 1; // neighbours come home together; those that no token chose have no rows
+            while (end < r.experts && (mine.data()[end] != 0 || r.rows_of(end) == 0)) ++end;
+            co_await rows_home(ctx, on, rows.out, out, r.first_of(i), r.first_of(end));
+            i = end - 1;
+        }
+    }
 }
 
 /// The expert that every token uses, weighed by its own gate where it has one.

@@ -33,35 +33,18 @@ task<activation> experts(context& ctx, const activation& x, const expert_weights
         if (w.shared_gate) static_cast<void>(co_await detail::shared_expert(ctx, x, w, how.act));
         co_return ctx.make(ctx.host(), x.rows(), width);
     }
-    device& host = ctx.host();
     const detail::routing r = co_await detail::route(ctx, x, w, how);
-    const operand tokens = co_await ctx.reach(x, host);
-    const activation in = ctx.make(host, r.pairs(), width);
-    const activation out = ctx.make(host, r.pairs(), width);
-    co_await ctx.launch<kernel::gather_rows>(host, {.x = tokens.data(),
-                                                    .x_stride = width,
-                                                    .cols = width,
-                                                    .index = r.order(),
-                                                    .divisor = how.used,
-                                                    .rows = r.pairs(),
-                                                    .y = in.data(),
-                                                    .y_stride = width});
     detail::share_out(ctx, w, r);
-    if (r.shared())
-        co_await when_all(detail::run_at_home(ctx, w, r, in, out, how.act),
-                          detail::run_on_host(ctx, w, r, in, out, how.act));
-    else
-        co_await detail::run_at_home(ctx, w, r, in, out, how.act);
-    activation y = ctx.make(host, x.rows(), width);
-    co_await ctx.launch<kernel::combine>(host, {.y = out.data(),
-                                                .y_stride = width,
-                                                .tokens = x.rows(),
-                                                .k = how.used,
-                                                .cols = width,
-                                                .row_of = r.row_of(),
-                                                .weights = r.weights(),
-                                                .out = y.data(),
-                                                .out_stride = width});
+    activation y;
+    if (device* const only = detail::only_device(ctx, w, r)) {
+        const detail::expert_rows rows = co_await detail::run_experts(ctx, *only, w, r, x, how.act);
+        y = co_await detail::combined(ctx, *only, r, rows.lists.data(), rows.out);
+    } else {
+        const activation out = ctx.make(ctx.host(), r.pairs(), width);
+        co_await when_all(detail::run_devices(ctx, w, r, x, out, how.act, 1),
+                          detail::run_devices(ctx, w, r, x, out, how.act, 2));
+        y = co_await detail::combined(ctx, ctx.host(), r, r.room.data(), out);
+    }
     if (w.shared_gate) {
         const activation shared = co_await detail::shared_expert(ctx, x, w, how.act);
         y = co_await add(ctx, std::move(y), shared);
