@@ -81,9 +81,9 @@ output
   --special              take special tokens such as <s> in the prompt as tokens
   --help                 this text
 figures, on the standard error at the end: for loading, for the prompt, and for each token after the first
-  weights                bytes by where they lie between uses: mapped (in the file, read in place through the page cache),
-                         direct (in the file, read past that cache for each use), pageable (in RAM), pinned (in RAM that
-                         is locked), vram:0 (on the emulated accelerator)
+  weights                bytes by where they lie between uses: mapped (in the file, read in place through the page
+                         cache), direct (in the file, read past that cache for each use), pageable (in RAM), pinned (in
+                         RAM that is locked), vram:0 (on the emulated accelerator)
   disk -> ram            bytes read from files; without --disk direct the page cache may have had them. What the CPU
                          reads in place, where it is mapped, is not counted, here and below
   ram -> vram -> ram     bytes over the link: weights and activations
