@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs models that are larger than the memory they may use, and checks what they use and what they write.
 
+    cmake --preset release && cmake --build --preset release --target generate bench_synthetic
     benchmarks/larger_than_memory.py                       two models of 3 GiB in 512 MiB
     benchmarks/larger_than_memory.py --size 300MiB --ram 96MiB --slack 32MiB
 
@@ -13,7 +14,7 @@ for what it uses:
     mapped  RssAnon + RssShmem at most: pages of the mapped file are the system's to drop
 
 A run passes when that is at most --ram + --slack and its tokens are those of the run in RAM. Exit status 1 where one
-does not. Nothing beyond Python is needed; build/ must hold generate and bench_synthetic (or --generate, --synthetic).
+does not. Nothing beyond Python is needed, and room on the disk for one of the models at a time.
 """
 import argparse
 import datetime
@@ -211,7 +212,8 @@ def arguments():
     p.add_argument("--tokens", type=int, default=4)
     p.add_argument("--timeout", type=float, default=1800, help="seconds for one run (1800)")
     p.add_argument("--folder", help="for the models, which are removed (a temporary one in the build folder)")
-    p.add_argument("--build", default=os.path.join(ROOT, "build"))
+    p.add_argument("--build", default=os.path.join(ROOT, "build", "release"),
+                   help="the build folder that holds both programs (build/release)")
     p.add_argument("--generate", help="the program (BUILD/examples/generate)")
     p.add_argument("--synthetic", help="the program (BUILD/benchmarks/bench_synthetic)")
     p.add_argument("extra", nargs="*", metavar="-- OPTION", help="more options for every run of generate")
@@ -220,7 +222,8 @@ def arguments():
     a.synthetic = a.synthetic or os.path.join(a.build, "benchmarks", "bench_synthetic")
     for program in (a.generate, a.synthetic):
         if not os.access(program, os.X_OK):
-            p.error(f"{program} is not there: build it, or say where it is")
+            p.error(f"{program} is not there: say where it is, or build it with\n"
+                    "    cmake --preset release && cmake --build --preset release --target generate bench_synthetic")
     if a.size <= a.ram + a.slack:
         print("note: the models fit into the allowed memory, so this shows little", flush=True)
     return a

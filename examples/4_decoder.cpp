@@ -7,8 +7,8 @@
 
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
-#include <tern/op/feed_forward.hpp>
 #include <tern/model/runtime.hpp>
+#include <tern/op/feed_forward.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;
@@ -72,7 +72,7 @@ private:
 };
 static_assert(tern::decoder_model<my_decoder>);
 
-int main() {
+int main() try {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
     tern::runtime run({.threads = 1, .vram = 1_MiB});
     tern::weights<weight> from(file, run.store());
@@ -97,4 +97,7 @@ int main() {
     tern::weights<weight> host_weights(file, host.store());
     const my_decoder host_model(host_weights, tern::read_config(file));
     std::printf("same logits on the host alone: %s\n", logits(run, model) == logits(host, host_model) ? "yes" : "no");
+} catch (const tern::error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
 }

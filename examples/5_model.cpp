@@ -5,12 +5,12 @@
 
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
-#include <tern/op/sampler.hpp>
 #include <tern/model/runtime.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/tern.hpp>
 using namespace tern::literals;
 
-int main() {
+int main() try {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf"); // no weight is read yet
     tern::runtime run({.vram = 1_MiB});                                             // an emulated accelerator
     const auto model = tern::open_decoder(file, run.store());
@@ -22,6 +22,11 @@ int main() {
     tern::paged_cache cache(run.ram(), model->config().cache_for(32));
     tern::sampler choose({.temperature = 0});
     std::vector<std::int32_t> tokens = {1};
-    auto show = [](std::int32_t token) { return bool(std::cout << token << ' ' << std::flush); };
-    run.loop().run(tern::generate(run.ctx(), *model, cache, tokens, choose, {.tokens = 16}, show));
+    run.loop().run(tern::generate(run.ctx(), *model, cache, tokens, choose, {.tokens = 16}, [](std::int32_t token) {
+        return bool(std::cout << token << ' ' << std::flush); // false ends it
+    }));
+    std::cout << '\n';
+} catch (const tern::error& e) {
+    std::cerr << e.what() << '\n'; // the path, the tensor, what was needed and what there is
+    return 1;
 }

@@ -12,8 +12,8 @@
 
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
-#include <tern/op/sampler.hpp>
 #include <tern/model/runtime.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/tern.hpp>
 
 using namespace tern::literals;
@@ -68,7 +68,7 @@ private:
 using weight =
     tern::tensor<tern::formats<tern::f16, tern::f32>, tern::tiers<shared, tern::mapped>, tern::staged<64_KiB, 2>>;
 
-int main() {
+int main() try {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
     shared_arena memory(2_MiB);
     tern::runtime run({.threads = 2});
@@ -86,12 +86,15 @@ int main() {
         tern::contiguous_cache cache(run.ram(), model.config().cache_for(32));
         tern::sampler choose({.temperature = 0});
         std::vector<std::int32_t> tokens = {1};
-        auto go_on = [](std::int32_t) { return true; };
-        run.loop().run(tern::generate(run.ctx(), model, cache, tokens, choose, {.tokens = 16}, go_on));
+        run.loop().run(
+            tern::generate(run.ctx(), model, cache, tokens, choose, {.tokens = 16}, [](std::int32_t) { return true; }));
         return tokens;
     };
     const auto mapped = tokens_from(tern::tier_of<tern::mapped>);
     const auto moved = tokens_from(tern::tier_of<shared>);
     const auto back = tokens_from(tern::tier_of<tern::mapped>);
     std::printf("the same tokens: %s\n", mapped == moved && moved == back ? "yes" : "no");
+} catch (const tern::error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
 }

@@ -9,8 +9,8 @@
 #include <tern/device/service.hpp>
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
-#include <tern/op/sampler.hpp>
 #include <tern/model/runtime.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/plan/layer_split.hpp>
 #include <tern/tern.hpp>
 
@@ -50,7 +50,7 @@ private:
     tern::service<tern::copy_call, copier> link_{{}};
 };
 
-int main() {
+int main() try {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
     counting_device mine(2_MiB);
     tern::runtime run({.threads = 2});
@@ -67,8 +67,8 @@ int main() {
         tern::paged_cache cache(run.ram(), model->config().cache_for(32));
         tern::sampler choose({.temperature = 0});
         std::vector<std::int32_t> tokens = {1};
-        auto go_on = [](std::int32_t) { return true; };
-        run.loop().run(tern::generate(run.ctx(), *model, cache, tokens, choose, {.tokens = 16}, go_on));
+        run.loop().run(tern::generate(run.ctx(), *model, cache, tokens, choose, {.tokens = 16},
+                                      [](std::int32_t) { return true; }));
         std::printf("%zu layers: %s of weights went in; %llu launches, %s in and %s out for 16 tokens\n", layers,
                     to_string(tern::bytes{loaded}).c_str(), static_cast<unsigned long long>(mine.launches),
                     to_string(tern::bytes{mine.in - loaded}).c_str(), to_string(tern::bytes{mine.out}).c_str());
@@ -78,4 +78,7 @@ int main() {
     const auto half = tokens_with(2);
     const auto all = tokens_with(4);
     std::printf("the same tokens: %s\n", none == half && half == all ? "yes" : "no");
+} catch (const tern::error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
 }

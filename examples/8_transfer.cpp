@@ -9,8 +9,8 @@
 
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/read_config.hpp>
-#include <tern/op/sampler.hpp>
 #include <tern/model/runtime.hpp>
+#include <tern/op/sampler.hpp>
 #include <tern/plan/layer_stream.hpp>
 #include <tern/tern.hpp>
 #include <tern/transfer/read.hpp>
@@ -52,7 +52,7 @@ static_assert(tern::transfer_strategy<verified>);
 // Used like any other; prefetched<8, verified> would bring eight weights ahead.
 using weight = tern::tensor<tern::formats<tern::f16, tern::f32>, tern::tiers<tern::vram, tern::mapped>, verified>;
 
-int main() {
+int main() try {
     const tern::checkpoint file = tern::open_checkpoint("examples/data/tiny.gguf");
 
     // With so much memory on the emulated accelerator, or with none.
@@ -67,8 +67,8 @@ int main() {
         tern::paged_cache cache(run.ram(), model.config().cache_for(32));
         tern::sampler choose({.temperature = 0});
         std::vector<std::int32_t> tokens = {1};
-        auto go_on = [](std::int32_t) { return true; };
-        run.loop().run(tern::generate(run.ctx(), model, cache, tokens, choose, {.tokens = 16}, go_on));
+        run.loop().run(
+            tern::generate(run.ctx(), model, cache, tokens, choose, {.tokens = 16}, [](std::int32_t) { return true; }));
         std::printf("%s of vram: %llu moves so far, in %llu pieces; %s sent, read back and compared\n",
                     to_string(vram).c_str(), static_cast<unsigned long long>(verified::moves),
                     static_cast<unsigned long long>(verified::pieces),
@@ -79,4 +79,7 @@ int main() {
     const auto streamed = tokens_with(640_KiB);
     const auto resident = tokens_with(4_MiB);
     std::printf("the same tokens: %s\n", host == streamed && streamed == resident ? "yes" : "no");
+} catch (const tern::error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
 }

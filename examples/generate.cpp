@@ -33,6 +33,7 @@
 #include <tern/text/byte_pair.hpp>
 #endif
 
+#include "notes.hpp"
 #include "options.hpp"
 #include "placing.hpp"
 
@@ -54,10 +55,12 @@ memory
                          layer_split=N        the last N layers in vram, the rest on the CPU
                          layer_stream         weights stream through vram, or through RAM where there is no vram
                          expert_offload       experts are cached by use, all else stays in fast memory
-  --on-miss WAY          what expert_offload does about experts that are not in vram: fetch (default), compute (on the
-                         CPU), or split between both by their measured bandwidths; with --disk direct all are fetched
+  --on-miss WAY          what is done about experts that are wanted in vram and not there: fetch (default), compute (on
+                         the CPU), or split between both by their measured bandwidths; with --disk direct all are
+                         fetched. compute and split fill the cache of expert_offload at the start
   --disk mapped|direct   how weights that are not in RAM are read: from the mapped file through the page cache
-                         (default), or past it by direct reads into memory that --ram counts
+                         (default), or past it by direct reads into memory that --ram counts; what first_fit, all_cpu
+                         and layer_split leave to the CPU is then read at the start, as with --load
   --load, --pinned       copy the weights that are not in vram to RAM at the start; --pinned locks it there
   --eviction P           which cached experts leave first: frequency (default) or lru
   --guess SIZE           bytes of experts that may be brought a layer on a guess (default 0); it stops where it does
@@ -74,9 +77,20 @@ choosing tokens
   --seed N               of the random choice (default 0)
 output
   --json                 one JSON object in place of text and figures
-  --explain              say where each weight goes, and why, before loading
+  --explain              say where each weight goes, and why, before loading; the last line is the short of it
   --special              take special tokens such as <s> in the prompt as tokens
   --help                 this text
+figures, on the standard error at the end: for loading, for the prompt, and for each token after the first
+  weights                bytes by where they lie between uses: mapped (in the file, read in place through the page
+                         cache), direct (in the file, read past that cache for each use), pageable (in RAM), pinned (in
+                         RAM that is locked), vram:0 (on the emulated accelerator)
+  disk -> ram            bytes read from files; without --disk direct the page cache may have had them. What the CPU
+                         reads in place, where it is mapped, is not counted, here and below
+  ram -> vram -> ram     bytes over the link: weights and activations
+  hits, misses           weights (of experts: matrices) that were there when they were used, or came ahead of it; and
+                         those that were brought because they were missing. At the start all that is loaded is missing
+  experts chosen         bytes of the experts that tokens were sent to: what must be read at least
+docs/generate.md has an example, and the figures of --json.
 )";
 
 /// Turns the first SIGINT into a request to stop; a second one ends the program as usual. A handler may do next to
@@ -142,6 +156,7 @@ struct request {
           explain(args.on("explain")), special(args.on("special")) {
         if (args.plain().size() > 2)
             throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
+        refuse_contradictions(args, where, has_vram(args));
         if (args.has("context")) context = args.whole("context", 0);
         memory = {.threads = args.whole("threads", 0),
                   .ram = args.size("ram", tern::unlimited),
@@ -153,6 +168,8 @@ struct request {
                   .guess = args.size("guess", {}),
                   .strict = args.on("strict")};
     }
+
+    static bool has_vram(const options& args) { return args.size("vram", {}) != tern::bytes{}; }
 
     /// The longest text in tokens.
     std::size_t longest(std::size_t prompt_tokens) const {
@@ -301,8 +318,6 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
               << " kernels; weights:";
     for (const tern::memory_space& m : run.machine().memories)
         std::cerr << " " << to_string(m.where) << " " << to_string(plan.bytes_at(graph, m.where));
-    if (const tern::pinned_status locked = run.pinned_ram().status(); !locked.all_locked && locked.obtained.count != 0)
-        std::cerr << "\nnot all of the pinned memory is locked: " << locked.why;
     std::cerr << "\npolicy " << plan.policy << "; loading moved: " << r.loaded.text() << "\nprompt: " << r.prompt.text()
               << "\n";
     if (r.passes() != 0) std::cerr << "each token: " << (r.decoding / r.passes()).text() << "\n";
@@ -314,6 +329,9 @@ int run_program(const options& args) {
     if (path.ends_with(".bin") && !args.has("tokenizer"))
         throw tern::config_error("a llama2.c model keeps its tokenizer in a file of its own: give --tokenizer",
                                  {.path = path});
+    if (!path.ends_with(".bin") && args.has("tokenizer"))
+        throw tern::config_error("has a tokenizer of its own: --tokenizer is for llama2.c models (.bin)",
+                                 {.path = path});
     const tern::checkpoint file =
         path.ends_with(".bin") ? tern::open_llama2c(path, args.text("tokenizer", "")) : tern::open_checkpoint(path);
     const tern::tokenizer words = tern::make_tokenizer(tern::read_vocabulary(file));
@@ -321,6 +339,11 @@ int run_program(const options& args) {
     if (wanted.context && *wanted.context < history.size())
         throw tern::config_error("the prompt has " + std::to_string(history.size()) + " tokens, more than --context " +
                                  std::to_string(*wanted.context));
+    if (wanted.context && *wanted.context - history.size() < wanted.tokens) {
+        std::cerr << "note: --context ends the text after " << *wanted.context - history.size() << " of "
+                  << wanted.tokens << " tokens\n";
+        wanted.tokens = *wanted.context - history.size();
+    }
 
     const std::unique_ptr<tern::disk_reader> reader = wanted.where.open_reader();
     if (wanted.explain) std::cerr << reader->status() << "\n";
@@ -332,6 +355,8 @@ int run_program(const options& args) {
                 (run.accelerator() != nullptr ? tern::staging_room(graph) : tern::bytes{}));
     const tern::placement plan = wanted.where.place(graph, run.machine());
     if (wanted.explain) std::cerr << tern::explain(plan, graph, run.machine());
+    for (const std::string& said : without_effect(args, wanted.where, run.accelerator() != nullptr, {plan, graph}))
+        std::cerr << "note: " << said << "\n";
 
     const interrupts interrupt;
     run.ctx().stop_with(interrupt.token());
@@ -342,6 +367,8 @@ int run_program(const options& args) {
         shown.total = tern::bytes_to_load(plan, graph);
         run.load(plan, graph, interrupt.token(), &shown);
     } catch (const tern::stopped_error&) { return 130; }
+    if (const tern::pinned_status locked = run.pinned_ram().status(); !locked.all_locked && locked.obtained.count != 0)
+        std::cerr << "note: not all of the pinned memory is locked: " << locked.why << "\n";
 
     result written;
     {
@@ -392,8 +419,8 @@ int main(int argc, char** argv) {
         std::cerr << "generate: " << e.what() << "\n";
         const auto* full = dynamic_cast<const tern::budget_error*>(&e);
         if (full != nullptr && full->needed()) // bytes, and not threads
-            std::cerr << "generate: raise --ram or --vram, lower --context, or let weights stream with --policy "
-                         "layer_stream (expert_offload for experts)\n";
+            std::cerr << "generate: raise --ram or --vram, lower --context or, where weights do not stream yet, take "
+                         "--policy layer_stream (expert_offload for experts)\n";
         return 1;
     }
 }

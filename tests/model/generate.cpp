@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -29,6 +32,31 @@ void go(test::model& m, Cache& kv, ints& history, tern::generate_options options
 }
 
 const auto always = [](std::int32_t) { return true; };
+
+/// Given away by its moves, and so by its last copy only.
+struct owner {
+    std::unique_ptr<int> left;
+    bool* ended;
+
+    owner(int n, bool& e) : left(std::make_unique<int>(n)), ended(&e) {}
+    owner(owner&&) = default;
+    ~owner() {
+        if (left) *ended = true;
+    }
+    bool operator()(std::int32_t) { return --*left > 0; }
+};
+
+/// A caller that is a coroutine itself.
+tern::task<void> from_a_coroutine(test::model& m, tern::contiguous_cache& kv, ints& history, std::vector<ints>& told) {
+    tern::sampler greedy{{}};
+    const tern::generate_options options{.tokens = 20};
+    co_await tern::generate(m.run().ctx(), m.decode(), kv, history, greedy, options,
+                            [&told, own = ints{}](std::int32_t id) mutable {
+                                own.push_back(id);
+                                told.push_back(own);
+                                return own.size() < 3;
+                            });
+}
 
 } // namespace
 
@@ -125,4 +153,49 @@ TEST_CASE("model/generate: a throw in on_token or a stop leaves a cache that goe
     go(m, kv, end, {.tokens = 3}, always);
     history.insert(history.end(), end.begin() + 1, end.end());
     CHECK(ints(history.begin() + static_cast<std::ptrdiff_t>(prompt.size()), history.end()) == expected);
+}
+
+TEST_CASE("model/generate: a temporary on_token lives in the task, until that ends") {
+    test::model m(test::source_file("tests/data/logits/llama_tied.gguf"), {.threads = 1});
+    const ints expected = m.greedy(prompt, 3);
+    tern::contiguous_cache kv = m.cache(40);
+    tern::sampler greedy{{}};
+    ints history = prompt;
+    bool ended = false;
+    {
+        // What was given here is gone when the task first runs.
+        tern::task<void> later =
+            tern::generate(m.run().ctx(), m.decode(), kv, history, greedy, {.tokens = 20}, owner(3, ended));
+        CHECK(!ended);
+        m.run().loop().run(std::move(later));
+    }
+    CHECK(ended);
+    const ints given(history.begin() + static_cast<std::ptrdiff_t>(prompt.size()), history.end());
+    CHECK(given == expected);
+
+    kv.truncate(0, 0);
+    history = prompt;
+    std::vector<ints> told;
+    m.run().loop().run(from_a_coroutine(m, kv, history, told));
+    REQUIRE(told.size() == 3);
+    CHECK(told.back() == expected);
+}
+
+TEST_CASE("model/generate: on_token is a copy, unless a reference is asked for") {
+    test::model m(test::source_file("tests/data/logits/llama_tied.gguf"), {.threads = 1});
+    tern::contiguous_cache kv = m.cache(40);
+    tern::sampler greedy{{}};
+    struct counter {
+        int calls = 0;
+        bool operator()(std::int32_t) { return ++calls < 3; }
+    } count;
+    ints history = prompt;
+    m.run().loop().run(tern::generate(m.run().ctx(), m.decode(), kv, history, greedy, {.tokens = 20}, count));
+    CHECK(count.calls == 0);
+    CHECK(history.size() == prompt.size() + 3);
+    kv.truncate(0, 0);
+    history = prompt;
+    m.run().loop().run(tern::generate(m.run().ctx(), m.decode(), kv, history, greedy, {.tokens = 20}, std::ref(count)));
+    CHECK(count.calls == 3);
+    CHECK(history.size() == prompt.size() + 3);
 }

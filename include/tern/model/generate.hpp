@@ -43,15 +43,18 @@ task<activation> prefill(context& ctx, const D& model, Cache& cache, std::span<c
 
 /// Generates tokens until `on_token(id)` returns false or there are `options.tokens`. `on_token` is called with each
 /// token as soon as it is chosen; its token is then part of the sequence, except the last one, which the cache has not
-/// seen. `history` holds the prompt, is extended by the tokens, and is what the repetition penalty sees. Arguments must
-/// live until it completes. When it throws, the cache's sequence is as long as it was before the prompt or, once
-/// tokens come, before the failed pass.
+/// seen. `history` holds the prompt, is extended by the tokens, and is what the repetition penalty sees. When it
+/// throws, the cache's sequence is as long as it was before the prompt or, once tokens come, before the failed pass.
 ///
+/// The task keeps a copy of `on_token`, so that a temporary will do: what it counts it counts in variables that it
+/// refers to (or give std::ref(on_token)). These and the other arguments must live until the task completes.
+///
+///     auto print = [&](std::int32_t id) { std::cout << id << ' '; return true; };
 ///     loop.run(tern::generate(ctx, *model, cache, history, sampler, {.tokens = 40}, print));
 template <decoder_model D, kv_cache Cache, class Choose, class OnToken>
     requires std::predicate<OnToken&, std::int32_t>
 task<void> generate(context& ctx, const D& model, Cache& cache, std::vector<std::int32_t>& history, Choose& choose,
-                    generate_options options, OnToken& on_token) {
+                    generate_options options, OnToken on_token) {
     std::size_t known = cache.length(options.sequence);
     try {
         activation logits = co_await prefill(ctx, model, cache, std::span<const std::int32_t>(history),
