@@ -1,9 +1,11 @@
 // The parts of the experts operator: routing, who computes which expert, one expert, the shared expert.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -61,7 +63,7 @@ struct routing {
 
     std::int32_t* ids() const noexcept { return list(room.data()); }
     std::int32_t* offsets() const noexcept { return ids() + 3 * pairs(); }
-    /// For each expert, whether its turn on its own device (1) or on the host (2) is still to come.
+    /// For each expert the number of its group, from 1; negative once it is computed, 0 where no token chose it.
     std::int32_t* turns() const noexcept { return offsets() + experts + 1; }
 
     std::size_t first_of(std::size_t e) const noexcept { return static_cast<std::size_t>(offsets()[e]); }
@@ -72,6 +74,28 @@ private:
         return reinterpret_cast<const std::int32_t*>(base) + pairs();
     }
     std::int32_t* list(float* base) const noexcept { return reinterpret_cast<std::int32_t*>(base) + pairs(); }
+};
+
+/// The experts that one device computes, as it was decided when the router had chosen: a placement may change
+/// meanwhile.
+struct expert_group {
+    device* on = nullptr;
+    bool missed = false; ///< the host computes them because they are missing on their own device
+};
+struct expert_groups {
+    static constexpr std::size_t most = 16;
+
+    std::array<expert_group, most> all{};
+    std::size_t size = 0;
+
+    /// The number of a group, from 1.
+    std::int32_t number(device& on, bool missed) {
+        std::size_t i = 0;
+        while (i < size && (all[i].on != &on || all[i].missed != missed)) ++i;
+        if (i == most) throw unsupported_error("experts of one layer are computed on at most 15 devices");
+        if (i == size) all[size++] = {&on, missed};
+        return static_cast<std::int32_t>(i + 1);
+    }
 };
 
 /// The gathered rows of the pairs and the experts' results for them, on one device.
@@ -141,41 +165,55 @@ template <weight_tensor Weight> bool all_readable(const expert_weights<Weight>& 
     return w.gate.readable(on, expert) && w.up.readable(on, expert) && w.down.readable(on, expert);
 }
 
-/// Gives each chosen expert to its own device or to the host, and lets those that are to be brought begin to come, runs
-/// of neighbours together: the choice is known to the transfers before anything is computed.
-template <weight_tensor Weight> void share_out(context& ctx, const expert_weights<Weight>& w, const routing& r) {
+/// Of the missing experts that the host could compute, how many are fetched; those that are not are given to the host.
+template <weight_tensor Weight>
+void share_misses(context& ctx, const expert_weights<Weight>& w, const routing& r, std::size_t missing, device& to) {
+    constexpr std::int32_t undecided = std::numeric_limits<std::int32_t>::max();
+    std::size_t fetched = ctx.misses().fetched(missing, w.gate.bandwidth_to(to));
+    for (std::size_t e = 0; e < r.experts; ++e) {
+        if (r.turns()[e] != undecided) continue;
+        r.turns()[e] = fetched != 0 ? 1 : 2;
+        fetched -= fetched != 0 ? 1 : 0;
+    }
+}
+
+/// Gives each chosen expert to its own device or to the host, and lets those that are to be brought begin to come, over
+/// a link runs of neighbours together: the choice is known to the transfers before anything is computed.
+template <weight_tensor Weight>
+expert_groups share_out(context& ctx, const expert_weights<Weight>& w, const routing& r) {
+    constexpr std::int32_t undecided = std::numeric_limits<std::int32_t>::max();
     std::size_t missing = 0;
+    device* to = nullptr;
     expert_counters& counted = ctx.expert_use();
     const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
-    const auto could_stay = [&](std::size_t e, device& on) {
-        return &on != &ctx.host() && !all_readable(w, on, e) && all_readable(w, ctx.host(), e);
-    };
     for (std::size_t e = 0; e < r.experts; ++e) {
-        const bool chosen = r.rows_of(e) != 0;
-        r.turns()[e] = chosen ? 1 : 0;
-        counted.chosen += chosen ? 1 : 0;
-        counted.active += chosen ? each : bytes{};
-        if (chosen && could_stay(e, w.gate.computes_on(ctx.host(), e))) r.turns()[e] = 2, ++missing;
-    }
-    std::size_t fetched = 0;
-    if (missing != 0) {
-        for (std::size_t e = 0; e < r.experts; ++e)
-            if (r.turns()[e] == 2) {
-                fetched = ctx.misses().fetched(missing, w.gate.bandwidth_to(w.gate.computes_on(ctx.host(), e)));
-                break;
-            }
-        for (std::size_t e = 0; e < r.experts && fetched != 0; ++e)
-            if (r.turns()[e] == 2) r.turns()[e] = 1, --fetched;
-        for (std::size_t e = 0; e < r.experts; ++e) counted.on_host += r.turns()[e] == 2 ? 1 : 0;
-    }
-    for (std::size_t e = 0; e < r.experts; ++e) {
-        if (r.turns()[e] != 1) continue;
+        r.turns()[e] = r.rows_of(e) != 0 ? 1 : 0;
+        if (r.turns()[e] == 0) continue;
+        ++counted.chosen;
+        counted.active += each;
         device& on = w.gate.computes_on(ctx.host(), e);
+        if (&on == &ctx.host() || all_readable(w, on, e) || !all_readable(w, ctx.host(), e)) continue;
+        r.turns()[e] = undecided;
+        to = missing++ == 0 ? &on : to;
+    }
+    if (missing != 0) share_misses(ctx, w, r, missing, *to);
+    expert_groups groups;
+    for (std::size_t e = 0; e < r.experts; ++e) {
+        if (r.turns()[e] == 0) continue;
+        const bool missed = r.turns()[e] == 2;
+        counted.on_host += missed ? 1 : 0;
+        r.turns()[e] = groups.number(missed ? ctx.host() : w.gate.computes_on(ctx.host(), e), missed);
+    }
+    for (std::size_t e = 0; e < r.experts; ++e) {
+        const std::int32_t group = r.turns()[e];
+        if (group == 0 || groups.all[static_cast<std::size_t>(group - 1)].missed) continue;
         std::size_t end = e + 1;
-        while (end < r.experts && r.turns()[end] == 1 && &w.gate.computes_on(ctx.host(), end) == &on) ++end;
-        for (const Weight* part : {&w.gate, &w.up, &w.down}) part->expect(on, e, end - e);
+        while (end < r.experts && r.turns()[end] == group) ++end;
+        for (const Weight* part : {&w.gate, &w.up, &w.down})
+            part->expect(*groups.all[static_cast<std::size_t>(group - 1)].on, e, end - e);
         e = end - 1;
     }
+    return groups;
 }
 
 /// Rows [begin, end) of an activation on `on` into the same rows of one on the host.
@@ -190,29 +228,12 @@ task<void> rows_home(Context& ctx, device& on, const activation& from, const act
                       reinterpret_cast<const std::byte*>(from.row(begin)), size, lane::activations);
 }
 
-/// The device on which a chosen expert's turn is.
+/// Computes a group of experts: those that are there first, while the others come. `x` [tokens, width] is brought to
+/// their device once.
 template <weight_tensor Weight>
-device& turn_of(context& ctx, const expert_weights<Weight>& w, const routing& r, std::size_t e) {
-    return r.turns()[e] == 2 ? ctx.host() : w.gate.computes_on(ctx.host(), e);
-}
-
-/// The one device on which all chosen experts have their turn; null where there are several.
-template <weight_tensor Weight> device* only_device(context& ctx, const expert_weights<Weight>& w, const routing& r) {
-    device* only = nullptr;
-    for (std::size_t e = 0; e < r.experts; ++e) {
-        if (r.turns()[e] == 0) continue;
-        device& on = turn_of(ctx, w, r, e);
-        if (only != nullptr && only != &on) return nullptr;
-        only = &on;
-    }
-    return only != nullptr ? only : &ctx.host();
-}
-
-/// Computes the experts whose turn is on `on`, all or those of one `turn`: those that are there first, while the others
-/// come. `x` [tokens, width] is brought there once.
-template <weight_tensor Weight>
-task<expert_rows> run_experts(context& ctx, device& on, const expert_weights<Weight>& w, const routing& r,
-                              const activation& x, kernel::activation_kind act, std::int32_t turn = 0) {
+task<expert_rows> run_experts(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& x,
+                              kernel::activation_kind act, expert_group group, std::int32_t number) {
+    device& on = *group.on;
     const std::size_t width = x.cols();
     const operand tokens = co_await ctx.reach(x, on);
     operand lists = co_await ctx.reach(r.room, on);
@@ -229,13 +250,11 @@ task<expert_rows> run_experts(context& ctx, device& on, const expert_weights<Wei
     const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
     for (const bool wait : {false, true})
         for (std::size_t e = 0; e < r.experts; ++e) {
-            const std::int32_t mine = r.turns()[e];
-            if (mine == 0 || (turn != 0 && mine != turn) || &turn_of(ctx, w, r, e) != &on) continue;
-            if (!wait && !all_readable(w, on, e)) continue;
-            r.turns()[e] = 0;
+            if (r.turns()[e] != number || (!wait && !all_readable(w, on, e))) continue;
+            r.turns()[e] = -number;
             const seconds begin = ctx.now();
             co_await one_expert(ctx, on, w, e, in.row(r.first_of(e)), r.rows_of(e), out.row(r.first_of(e)), act);
-            if (mine == 2 && ctx.measures()) ctx.misses().computed(each, ctx.now() - begin);
+            if (group.missed && ctx.measures()) ctx.misses().computed(each, ctx.now() - begin);
         }
     co_return expert_rows{std::move(lists), std::move(out)};
 }
@@ -256,23 +275,20 @@ task<activation> combined(Context& ctx, device& on, const routing& r, const floa
     co_return y;
 }
 
-/// run_experts for every device that has `turn`, with the results in `out` on the host.
+/// The groups one after the other, those of missed experts or the others, with the results in `out` on the host.
 template <weight_tensor Weight>
-task<void> run_devices(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& x,
-                       const activation& out, kernel::activation_kind act, std::int32_t turn) {
-    for (std::size_t e = 0; e < r.experts; ++e) {
-        if (r.turns()[e] != turn) continue;
-        device& on = turn_of(ctx, w, r, e);
-        activation mine = ctx.make(ctx.host(), 1, r.experts); // marks whose rows these are: turns end meanwhile
-        for (std::size_t i = 0; i < r.experts; ++i)
-            mine.data()[i] = r.turns()[i] == turn && &turn_of(ctx, w, r, i) == &on ? 1.0f : 0.0f;
-        const expert_rows rows = co_await run_experts(ctx, on, w, r, x, act, turn);
-        for (std::size_t i = 0; i < r.experts; ++i) {
-            if (mine.data()[i] == 0) continue;
-            std::size_t end = i + 1; // neighbours come home together; those that no token chose have no rows
-            while (end < r.experts && (mine.data()[end] != 0 || r.rows_of(end) == 0)) ++end;
-            co_await rows_home(ctx, on, rows.out, out, r.first_of(i), r.first_of(end));
-            i = end - 1;
+task<void> run_groups(context& ctx, const expert_weights<Weight>& w, const routing& r, const activation& x,
+                      const activation& out, kernel::activation_kind act, const expert_groups& groups, bool missed) {
+    for (std::size_t g = 0; g < groups.size; ++g) {
+        if (groups.all[g].missed != missed) continue;
+        const auto number = static_cast<std::int32_t>(g + 1);
+        const expert_rows rows = co_await run_experts(ctx, w, r, x, act, groups.all[g], number);
+        for (std::size_t e = 0; e < r.experts; ++e) {
+            if (r.turns()[e] != -number) continue;
+            std::size_t end = e + 1; // neighbours come home together; those that no token chose have no rows
+            while (end < r.experts && (r.turns()[end] == -number || r.rows_of(end) == 0)) ++end;
+            co_await rows_home(ctx, *groups.all[g].on, rows.out, out, r.first_of(e), r.first_of(end));
+            e = end - 1;
         }
     }
 }

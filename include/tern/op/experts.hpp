@@ -34,15 +34,16 @@ task<activation> experts(context& ctx, const activation& x, const expert_weights
         co_return ctx.make(ctx.host(), x.rows(), width);
     }
     const detail::routing r = co_await detail::route(ctx, x, w, how);
-    detail::share_out(ctx, w, r);
+    const detail::expert_groups groups = detail::share_out(ctx, w, r);
     activation y;
-    if (device* const only = detail::only_device(ctx, w, r)) {
-        const detail::expert_rows rows = co_await detail::run_experts(ctx, *only, w, r, x, how.act);
-        y = co_await detail::combined(ctx, *only, r, rows.lists.data(), rows.out);
+    if (groups.size == 1) {
+        const detail::expert_group only = groups.all[0];
+        const detail::expert_rows rows = co_await detail::run_experts(ctx, w, r, x, how.act, only, 1);
+        y = co_await detail::combined(ctx, *only.on, r, rows.lists.data(), rows.out);
     } else {
         const activation out = ctx.make(ctx.host(), r.pairs(), width);
-        co_await when_all(detail::run_devices(ctx, w, r, x, out, how.act, 1),
-                          detail::run_devices(ctx, w, r, x, out, how.act, 2));
+        co_await when_all(detail::run_groups(ctx, w, r, x, out, how.act, groups, false),
+                          detail::run_groups(ctx, w, r, x, out, how.act, groups, true));
         y = co_await detail::combined(ctx, ctx.host(), r, r.room.data(), out);
     }
     if (w.shared_gate) {
