@@ -112,7 +112,7 @@ answer ask(const std::string& policy, const question& q, std::vector<tern::sim_e
     const opened o(q.model, sim);
     constexpr std::size_t chunk = 512;
     const tern::graph g = tern::record(*o.model, sim.loop(), sim.host(), std::min(chunk, q.prompt));
-    sim.reserve_cache(*o.model, q.context);
+    sim.reserve_cache(*o.model, g, q.context);
     const tern::placement p = place(policy, g, sim.machine());
     if (explain) std::cout << tern::explain(p, g, sim.machine());
     a.load = sim.load(p, g).count;
@@ -175,7 +175,7 @@ int run(int argc, char** argv) {
                        {"machine", "policy", "prompt", "context", "vram", "ram", "skew", "on-miss", "trace"},
                        {"help", "json", "explain"});
     if (args.on("help")) throw usage_error{help};
-    question q{.model = "examples/models/qwen3-30b-a3b-int4.json",
+    question q{.model = "examples/models/gpt-oss-20b-mxfp4.json",
                .machine = machine_of(args.text("machine", "rtx4090_64g"))};
     if (args.plain().size() > 1) throw usage_error{help};
     if (!args.plain().empty()) q.model = args.plain().front();

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tern/op/any_cache.hpp>
 #include <tern/op/contiguous_cache.hpp>
 #include <tern/op/null_cache.hpp>
 #include <tern/op/paged_cache.hpp>
@@ -52,6 +53,26 @@ TEST_CASE("op/attention: a window of four with equal scores at position 10 gives
     for (std::size_t i = 0; i < 11; ++i) CHECK(means(b, pages, 1, 4, i % 2 == 1)[0] == prefill[i]);
     tern::contiguous_cache all(b.ram, shape);
     CHECK(means(b, all, 11, 0)[10] == doctest::Approx(5));
+}
+
+TEST_CASE("op/attention: a cache in a device's memory has its attention computed there, with the same bits") {
+    test::bench b;
+    tern::contiguous_cache here(b.ram, shape);
+    const std::vector<float> expected = means(b, here, 9, 3);
+    const tern::bytes free = b.gpu.memory().budget().used();
+    tern::contiguous_cache there(b.gpu, shape);
+    CHECK(b.gpu.memory().budget().used() - free == tern::contiguous_cache::bytes_for(shape));
+    tern::any_cache any(there);
+    CHECK(any.computes_on(0) == &b.gpu);
+    CHECK(tern::any_cache(here).computes_on(0) == nullptr);
+    CHECK(means(b, any, 9, 3) == expected);
+    tern::batch batch;
+    batch.add(0, 9, 0);
+    any.reserve(batch);
+    const auto one = [&](float x) { return b.make(std::vector<float>(2, x), 1); };
+    const tern::activation y = b.loop.run(tern::attention(b.ctx, b.on_gpu(b.make(std::vector<float>(4, 0), 1)), one(1),
+                                                          one(9), batch, any, 0, two_heads));
+    CHECK(y.on() == &b.gpu);
 }
 
 TEST_CASE("op/attention: widths, layers and options that do not fit are refused with their sizes") {

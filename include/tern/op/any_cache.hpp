@@ -1,8 +1,10 @@
 // A key-value cache of any type behind one interface.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
+#include <tern/device/device.hpp>
 #include <tern/op/kv_cache.hpp>
 
 namespace tern {
@@ -28,6 +30,8 @@ public:
     }
     void truncate(std::size_t sequence, std::size_t length) { table_->truncate(object_, sequence, length); }
     void copy(std::size_t from, std::size_t to) { table_->copy(object_, from, to); }
+    /// Null where the cache does not say.
+    device* computes_on(std::size_t layer) const { return table_->computes_on(object_, layer); }
 
 private:
     struct functions {
@@ -38,6 +42,7 @@ private:
         kernel::sequence_pages (*pages)(const void*, std::size_t, std::size_t);
         void (*truncate)(void*, std::size_t, std::size_t);
         void (*copy)(void*, std::size_t, std::size_t);
+        device* (*computes_on)(const void*, std::size_t);
     };
 
     template <class C> static C& as(void* object) noexcept { return *static_cast<C*>(object); }
@@ -53,7 +58,15 @@ private:
         },
         [](const void* c, std::size_t layer, std::size_t s) { return as<C>(c).pages(layer, s); },
         [](void* c, std::size_t s, std::size_t length) { as<C>(c).truncate(s, length); },
-        [](void* c, std::size_t from, std::size_t to) { as<C>(c).copy(from, to); }};
+        [](void* c, std::size_t from, std::size_t to) { as<C>(c).copy(from, to); },
+        [](const void* c, std::size_t layer) -> device* {
+            if constexpr (requires {
+                              { as<C>(c).computes_on(layer) } -> std::same_as<device*>;
+                          })
+                return as<C>(c).computes_on(layer);
+            else
+                return static_cast<void>(c), static_cast<void>(layer), nullptr;
+        }};
 
     void* object_;
     const functions* table_;

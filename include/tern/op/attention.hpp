@@ -27,6 +27,19 @@ struct attention_options {
     std::span<const float> sinks{}; ///< one logit a head; empty for none
 };
 
+namespace detail {
+
+/// Where attention of a layer is computed: where the cache keeps the layer, which is the host unless it says otherwise.
+template <kv_cache Cache> device& keeper_of(const Cache& cache, std::size_t layer, device& host) {
+    if constexpr (requires {
+                      { cache.computes_on(layer) } -> std::same_as<device*>;
+                  })
+        if (device* const on = cache.computes_on(layer)) return *on;
+    return host;
+}
+
+} // namespace detail
+
 /// q [tokens, heads * head_dim], k and v [tokens, kv_heads * head_dim] -> [tokens, heads * head_dim]. The cache must
 /// have room for the batch already (`reserve`). Prefill and decode are this same call.
 ///
@@ -46,7 +59,7 @@ task<activation> attention(context& ctx, activation q, activation k, activation 
         throw shape_error("attention of layer " + std::to_string(layer) + " with keys of width " +
                           std::to_string(k.cols()) + " does not fit a cache of " + std::to_string(shape.layers) +
                           " layers of width " + std::to_string(shape.width));
-    device& on = ctx.host(); // where the cache lies
+    device& on = detail::keeper_of(cache, layer, ctx.host());
     q = co_await ctx.bring(std::move(q), on);
     k = co_await ctx.bring(std::move(k), on);
     v = co_await ctx.bring(std::move(v), on);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <tern/base/checked.hpp>
+#include <tern/device/device.hpp>
 #include <tern/memory/arena.hpp>
 #include <tern/op/kv_cache.hpp>
 
@@ -25,6 +26,15 @@ public:
             for (std::size_t sequence = 0; sequence < shape.sequences; ++sequence)
                 pages_[layer * shape.sequences + sequence] = {keys(layer, sequence), values(layer, sequence), 0};
     }
+
+    /// The same in the memory of a device, where attention is computed then. The host must be able to write there: it
+    /// is for an emulated accelerator, whose memory is the host's.
+    basic_contiguous_cache(device& on, const kv_shape& shape) : basic_contiguous_cache(on.memory(), shape) {
+        on_ = &on;
+    }
+
+    /// Where attention is computed; null: on the host.
+    device* computes_on(std::size_t) const noexcept { return on_; }
 
     /// Bytes that a cache of a shape takes.
     static bytes bytes_for(const kv_shape& s) {
@@ -94,6 +104,7 @@ private:
     }
 
     kv_shape shape_;
+    device* on_ = nullptr;
     allocation data_;
     std::vector<std::size_t> lengths_;
     std::vector<std::size_t> planned_; // of `reserve`, kept so that nothing is allocated

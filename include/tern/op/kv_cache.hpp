@@ -41,7 +41,9 @@ concept kv_cache_editable = requires(C& cache, const C& seen, std::size_t sequen
     cache.copy(sequence, sequence);
 };
 
-/// Keys and values of the tokens so far. contiguous_cache and paged_cache are two; a user's own may be a third.
+/// Keys and values of the tokens so far. contiguous_cache and paged_cache are two; a user's own may be a third. One
+/// with a member `device* computes_on(layer) const` keeps that layer in this device's memory, where its attention is
+/// computed then; null is the host.
 template <class C>
 concept kv_cache = kv_cache_writable<C> && kv_cache_editable<C>;
 

@@ -19,6 +19,7 @@ struct rope_table {
     activation angles{};
     std::size_t tokens = 0;
     std::size_t pairs = 0;
+    mutable activation copied{}; ///< what the last device that does not read `angles` was given, for its next layers
 };
 
 /// The table for positions and frequencies (see kernel/rope_scaling.hpp for the scalings), made on the host. Both must
@@ -30,7 +31,7 @@ task<rope_table> rope_angles(Context& ctx, const std::vector<std::int32_t>& posi
                              const kernel::rope_frequencies& frequencies) {
     const std::size_t tokens = positions.size();
     const std::size_t pairs = frequencies.inv_freq.size();
-    rope_table table{ctx.make(ctx.host(), 2 * tokens, pairs), tokens, pairs};
+    rope_table table{ctx.make(ctx.host(), 2 * tokens, pairs), tokens, pairs, {}};
     if (detail::recorded(ctx, "rope_angles", tokens, pairs)) co_return table;
     float* const cos = table.angles.data();
     co_await ctx.template launch<kernel::rope_angles>(ctx.host(),
@@ -57,7 +58,14 @@ task<activation> rope(Context& ctx, activation x, const rope_table& table, std::
                           std::to_string(table.tokens) + " tokens and " + std::to_string(table.pairs) + " pairs");
     if (detail::recorded(ctx, "rope", x.rows(), x.cols())) co_return x;
     device& on = *x.on();
-    const operand angles = co_await ctx.reach(table.angles, on);
+    const float* cos = table.angles.data();
+    if (!on.reads(table.angles.on()->memory().where())) {
+        if (table.copied.on() != &on) {
+            operand there = co_await ctx.reach(table.angles, on);
+            table.copied = std::move(there).keep();
+        }
+        cos = table.copied.data();
+    }
     co_await ctx.template launch<kernel::rope>(on,
                                                {.x = x.data(),
                                                 .x_stride = x.cols(),
@@ -66,8 +74,8 @@ task<activation> rope(Context& ctx, activation x, const rope_table& table, std::
                                                 .head_dim = head_dim,
                                                 .dims = 2 * table.pairs,
                                                 .pairing = pairing,
-                                                .cos = angles.data(),
-                                                .sin = angles.data() + table.tokens * table.pairs,
+                                                .cos = cos,
+                                                .sin = cos + table.tokens * table.pairs,
                                                 .y = x.data(),
                                                 .y_stride = x.cols()},
                                                detail::worthwhile_piece(head_dim * 8));

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/device/device.hpp>
 #include <tern/op/kv_cache.hpp>
 
 namespace tern {
@@ -15,7 +16,11 @@ namespace tern {
 ///     cache.start_at(2048);
 class sim_cache {
 public:
-    explicit sim_cache(const kv_shape& shape) : shape_(shape), sequences_(shape.sequences) {}
+    /// `on`: for each layer the device that keeps it; null, or missing, is the host.
+    explicit sim_cache(const kv_shape& shape, std::vector<device*> on = {})
+        : shape_(shape), on_(std::move(on)), sequences_(shape.sequences) {}
+
+    device* computes_on(std::size_t layer) const noexcept { return layer < on_.size() ? on_[layer] : nullptr; }
 
     /// Sequence 0 has this many tokens.
     void start_at(std::size_t tokens) noexcept { sequences_[0].tokens = tokens; }
@@ -45,6 +50,7 @@ private:
     }
 
     kv_shape shape_;
+    std::vector<device*> on_;
     std::vector<kernel::kv_page> sequences_; // one page without bytes for each
 };
 

@@ -2,6 +2,7 @@
 // residency are the real ones.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -99,12 +100,23 @@ public:
     /// Told of everything that devices and links do from now on; null: nobody is.
     void tell(std::vector<sim_event>* events) noexcept { world_.events = events; }
 
-    /// Sets the RAM of a cache for `tokens` tokens aside, before a plan is made.
-    void reserve_cache(const decoder& model, std::size_t tokens) {
+    /// Sets the room of a cache for `tokens` tokens aside, before a plan is made: each layer lies where its keys are
+    /// made. An accelerator is expected to hold the share of the layers that it holds of the weights.
+    void reserve_cache(const decoder& model, const graph& g, std::size_t tokens) {
         const kv_shape s = model.config().cache_for(tokens);
-        const std::uint64_t numbers = checked_mul<std::uint64_t>(checked_mul<std::uint64_t>(s.layers, s.width), tokens);
+        std::uint64_t numbers = checked_mul<std::uint64_t>(checked_mul<std::uint64_t>(s.layers, s.width), tokens);
+        const auto all = static_cast<double>(checked_mul<std::uint64_t>(numbers, 2 * sizeof(float)));
+        double rest = 1;
+        for (memory_space& m : machine_.memories) {
+            if (m.where.tier.reached_by == reach::host) continue;
+            // What the cache takes is lost to the weights: share = (room - share * cache) / weights.
+            const double room = static_cast<double>(m.room().count);
+            const double share = std::min(rest, room / (static_cast<double>(g.weight_bytes().count) + all));
+            m.reserved += bytes{static_cast<std::uint64_t>(share * all)};
+            rest -= share;
+        }
         for (memory_space& m : machine_.memories)
-            if (m.where == ram()) m.reserved += bytes{checked_mul<std::uint64_t>(numbers, 2 * sizeof(float))};
+            if (m.where == ram()) m.reserved += bytes{static_cast<std::uint64_t>(rest * all)};
     }
 
     /// Checks a placement and carries it out; gives the time that loading takes. From then on the system keeps files
@@ -118,6 +130,7 @@ public:
         loop_.run(apply(p, g, store_, devices()));
         order_.guess_experts(cached_experts(p, g, devices()), guess_);
         const seconds took = time_.now() - begin;
+        cache_on_ = keepers(p, g);
         if (stays_in_ram(p, g)) disk_.kept_in_ram(&host_processor());
         order_.follow(streaming_order(p, g, devices()));
         return took;
@@ -183,6 +196,22 @@ private:
         devices_.push_back(&accelerators_.emplace_back(world_, *p, arena));
     }
 
+    /// For each layer the device that makes its values; the host where nothing says so.
+    std::vector<device*> keepers(const placement& p, const graph& g) const {
+        std::vector<device*> on;
+        device* last = nullptr;
+        for (const graph_node& node : g.nodes) {
+            if (!node.tensors.empty()) {
+                const std::size_t t = node.tensors.front();
+                last = &detail::computing_device(g.tensors[t], p.tensors[t], devices());
+            }
+            if (node.op != "attention" || node.layer == graph_node::no_layer) continue;
+            on.resize(std::max(on.size(), node.layer + 1));
+            on[node.layer] = last;
+        }
+        return on;
+    }
+
     bool stays_in_ram(const placement& p, const graph& g) const {
         for (const placed_tensor& t : p.tensors)
             if (t.where.tier == tier_of<direct>) return false;
@@ -208,7 +237,7 @@ private:
     }
 
     pass_report forward(const decoder& model, std::size_t tokens, std::size_t depth) {
-        sim_cache cache(model.config().cache_for(depth + tokens));
+        sim_cache cache(model.config().cache_for(depth + tokens), cache_on_);
         cache.start_at(depth);
         batch b;
         for (std::size_t i = 0; i < tokens; ++i) b.add(0, depth + i, 0, i + 1 == tokens);
@@ -238,6 +267,7 @@ private:
     bytes guess_;
     context context_;
     std::vector<device*> devices_;
+    std::vector<device*> cache_on_; // by layer
 };
 
 /// (A template underneath, so that a program compiles it only where it makes one.)
