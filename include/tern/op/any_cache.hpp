@@ -48,6 +48,13 @@ private:
     template <class C> static C& as(void* object) noexcept { return *static_cast<C*>(object); }
     template <class C> static const C& as(const void* object) noexcept { return *static_cast<const C*>(object); }
 
+    template <class C> static device* keeper_of([[maybe_unused]] const void* c, [[maybe_unused]] std::size_t layer) {
+        if constexpr (placed_cache<C>)
+            return as<C>(c).computes_on(layer);
+        else
+            return nullptr;
+    }
+
     template <class C>
     static constexpr functions table_of{
         [](const void* c) -> kv_shape { return as<C>(c).shape(); },
@@ -59,14 +66,7 @@ private:
         [](const void* c, std::size_t layer, std::size_t s) { return as<C>(c).pages(layer, s); },
         [](void* c, std::size_t s, std::size_t length) { as<C>(c).truncate(s, length); },
         [](void* c, std::size_t from, std::size_t to) { as<C>(c).copy(from, to); },
-        [](const void* c, std::size_t layer) -> device* {
-            if constexpr (requires {
-                              { as<C>(c).computes_on(layer) } -> std::same_as<device*>;
-                          })
-                return as<C>(c).computes_on(layer);
-            else
-                return static_cast<void>(c), static_cast<void>(layer), nullptr;
-        }};
+        &keeper_of<C>};
 
     void* object_;
     const functions* table_;

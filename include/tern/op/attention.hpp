@@ -30,10 +30,9 @@ struct attention_options {
 namespace detail {
 
 /// Where attention of a layer is computed: where the cache keeps the layer, which is the host unless it says otherwise.
-template <kv_cache Cache> device& keeper_of(const Cache& cache, std::size_t layer, device& host) {
-    if constexpr (requires {
-                      { cache.computes_on(layer) } -> std::same_as<device*>;
-                  })
+template <kv_cache Cache>
+device& keeper_of([[maybe_unused]] const Cache& cache, [[maybe_unused]] std::size_t layer, device& host) {
+    if constexpr (placed_cache<Cache>)
         if (device* const on = cache.computes_on(layer)) return *on;
     return host;
 }

@@ -13,6 +13,8 @@
 
 namespace tern {
 
+class device; // device/device.hpp
+
 /// The size of a cache. All layers have the same shape.
 struct kv_shape {
     std::size_t layers = 0;
@@ -41,9 +43,13 @@ concept kv_cache_editable = requires(C& cache, const C& seen, std::size_t sequen
     cache.copy(sequence, sequence);
 };
 
-/// Keys and values of the tokens so far. contiguous_cache and paged_cache are two; a user's own may be a third. One
-/// with a member `device* computes_on(layer) const` keeps that layer in this device's memory, where its attention is
-/// computed then; null is the host.
+/// One that says where it keeps a layer, and so where attention is computed: in that device's memory; null is the host.
+template <class C>
+concept placed_cache = requires(const C& seen, std::size_t layer) {
+    { seen.computes_on(layer) } -> std::same_as<device*>;
+};
+
+/// Keys and values of the tokens so far. contiguous_cache and paged_cache are two; a user's own may be a third.
 template <class C>
 concept kv_cache = kv_cache_writable<C> && kv_cache_editable<C>;
 
