@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include "../q8_support.hpp"
+#include "support.hpp"
+#include <tern/kernel/cpu/codes_k.hpp>
+#include <tern/kernel/cpu/dot_q8.hpp>
+
+#if defined(__x86_64__)
+
+using namespace tern;
+using namespace tern::test;
+using kernel::cpu::dot_q8_avx2;
+
+namespace {
+
+/// Row r of a case times token t.
+template <format F> float dot(const q8_case<F>& c, std::size_t r, std::size_t t) {
+    const std::size_t blocks = c.cols / F::block_size;
+    return dot_q8_avx2<F>(c.w.data() + r * blocks, blocks, c.codes.data() + t * kernel::q8_blocks(c.cols));
+}
+
+} // namespace
+
+TEST_CASE("kernel/cpu/dot_q8: every format and length, the bits of the reference") {
+    if (!has_avx2()) return;
+    each_integer_format([]<class F>(std::type_identity<F>) {
+        CAPTURE(F::name);
+        for (const std::size_t parts : {0, 1, 7, 8, 9, 16, 31, 200}) {
+            const q8_case<F> c(2, parts, 2);
+            const std::vector<float> y = c.reference();
+            for (std::size_t i = 0; i < 4; ++i) REQUIRE(same(dot(c, i % 2, i / 2), y[i]));
+        }
+    });
+}
+
+TEST_CASE("kernel/cpu/dot_q8: any bytes as weights, any bits as activations") {
+    if (!has_avx2()) return;
+    each_integer_format([]<class F>(std::type_identity<F>) {
+        CAPTURE(F::name);
+        numbers from{21};
+        for (int round = 0; round < 40; ++round) {
+            q8_case<F> c(2, 16, 2);
+            const auto raw = from.bytes(c.w.size() * sizeof c.w[0]);
+            std::memcpy(static_cast<void*>(c.w.data()), raw.data(), raw.size());
+            if (round % 2 == 0) {
+                for (float& v : c.x) v = std::bit_cast<float>(from.bits() << 1);
+                c.quantize();
+            }
+            const std::vector<float> y = c.reference();
+            for (std::size_t i = 0; i < 4; ++i) REQUIRE(same(dot(c, i % 2, i / 2), y[i]));
+        }
+    });
+}
+
+TEST_CASE("kernel/cpu/dot_q8: the largest codes and activations do not overflow") {
+    if (!has_avx2()) return;
+    each_integer_format([]<class F>(std::type_identity<F>) {
+        CAPTURE(F::name);
+        for (const unsigned char byte : {0x00, 0x0F, 0x7F, 0x80, 0xF0, 0xFF})
+            for (const float sign : {1.0f, -1.0f}) {
+                q8_case<F> c(1, 8, 1);
+                std::memset(static_cast<void*>(c.w.data()), byte, c.w.size() * sizeof c.w[0]);
+                for (auto& block : c.w) // finite scales
+                    if constexpr (requires { block.d; }) block.d.set(f32_to_f16(0.5f));
+                for (std::size_t i = 0; i < c.x.size(); ++i) c.x[i] = sign * (i % 3 == 2 ? -1.0f : 1.0f);
+                c.quantize();
+                REQUIRE(same(dot(c, 0, 0), c.reference()[0]));
+                for (float& v : c.x) v = sign;
+                c.quantize();
+                REQUIRE(same(dot(c, 0, 0), c.reference()[0]));
+            }
+    });
+}
+
+#endif
