@@ -16,7 +16,9 @@ namespace {
 /// Row r of a case times token t.
 template <format F> float dot(const q8_case<F>& c, std::size_t r, std::size_t t) {
     const std::size_t blocks = c.cols / F::block_size;
-    return dot_q8_avx2<F>(c.w.data() + r * blocks, blocks, c.codes.data() + t * kernel::q8_blocks(c.cols));
+    float y = 7;
+    dot_q8_avx2<F>(c.w.data() + r * blocks, 0, 1, blocks, c.codes.data() + t * kernel::q8_blocks(c.cols), &y);
+    return y;
 }
 
 } // namespace
@@ -30,6 +32,19 @@ TEST_CASE("kernel/cpu/dot_q8: every format and length, the bits of the reference
             const std::vector<float> y = c.reference();
             for (std::size_t i = 0; i < 4; ++i) REQUIRE(same(dot(c, i % 2, i / 2), y[i]));
         }
+    });
+}
+
+TEST_CASE("kernel/cpu/dot_q8: four rows that lie apart, each as if alone") {
+    if (!has_avx2()) return;
+    each_integer_format([]<class F>(std::type_identity<F>) {
+        CAPTURE(F::name);
+        const q8_case<F> c(11, 24, 1);
+        const std::size_t blocks = c.cols / F::block_size;
+        const std::vector<float> expected = c.reference();
+        float y[4] = {7, 7, 7, 7};
+        dot_q8_avx2<F>(c.w.data() + blocks, 3 * blocks, 4, blocks, c.codes.data(), y);
+        for (std::size_t i = 0; i < 4; ++i) REQUIRE(same(y[i], expected[1 + 3 * i]));
     });
 }
 

@@ -158,28 +158,33 @@ inline const typename F::block* whole_eight(const typename F::block* row, std::s
 
 } // namespace detail
 
-/// A row of `blocks` blocks times a token.
+/// The most rows that are multiplied side by side.
+inline constexpr std::size_t most_streams = 4;
+
+/// y[i] = row i times a token, for `count` (at most most_streams) rows of `blocks` blocks; row i begins i * `apart`
+/// blocks after `row`. One row after another is one stream from memory, and a processor fetches several streams faster
+/// than one: callers take rows that lie far apart.
 template <format F>
     requires has_avx2_form<F>
-[[gnu::target("avx2,fma,f16c")]] float dot_q8_avx2(const typename F::block* row, std::size_t blocks,
-                                                   const q8_block* x) {
+[[gnu::target("avx2,fma,f16c")]] void dot_q8_avx2(const typename F::block* row, std::size_t apart, std::size_t count,
+                                                  std::size_t blocks, const q8_block* x, float* y) {
     constexpr std::size_t step = detail::blocks_in_eight<F>;
-    const std::size_t whole = blocks / step * step;
-    __m256 chains = _mm256_setzero_ps();
-    std::size_t b = 0;
-    for (; b < whole; b += step, ++x) {
-        // The row after this one comes next: what lies ahead is wanted, whatever row it belongs to.
-        const char* ahead = reinterpret_cast<const char*>(row + b) + 1024;
+    __m256 chains[most_streams];
+    for (__m256& chain : chains) chain = _mm256_setzero_ps();
+    for (std::size_t b = 0; b < blocks; b += step, ++x) {
+#pragma GCC unroll 1
+        for (std::size_t i = 0; i < count; ++i) {
+            const typename F::block* at = row + i * apart;
+            // What lies ahead is wanted, whatever row it belongs to.
+            const char* ahead = reinterpret_cast<const char*>(at + b) + 1024;
 #pragma GCC unroll 8
-        for (std::size_t line = 0; line < sizeof(typename F::block) * step; line += 64)
-            _mm_prefetch(ahead + line, _MM_HINT_T0);
-        chains = detail::dot_eight<F>(row + b, *x, chains);
+            for (std::size_t line = 0; line < sizeof(typename F::block) * step; line += 64)
+                _mm_prefetch(ahead + line, _MM_HINT_T0);
+            typename F::block room[step];
+            chains[i] = detail::dot_eight<F>(detail::whole_eight<F>(at, b, blocks, room), *x, chains[i]);
+        }
     }
-    if (b < blocks) {
-        typename F::block room[step];
-        chains = detail::dot_eight<F>(detail::whole_eight<F>(row, b, blocks, room), *x, chains);
-    }
-    return detail::sum_chains(chains);
+    for (std::size_t i = 0; i < count; ++i) y[i] = detail::sum_chains(chains[i]);
 }
 
 } // namespace tern::kernel::cpu

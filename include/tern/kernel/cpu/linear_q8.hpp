@@ -92,15 +92,24 @@ template <format F, int Groups>
                               a.y + (t + i) * a.y_stride + r, a.y_stride);
 }
 
-/// Rows begin .. end - 1 one at a time.
+/// Rows begin .. end - 1 without unpacking, as four streams.
 template <format F> void multiply_rows(const linear_q8::args& a, std::size_t begin, std::size_t end) {
     const std::size_t blocks = a.cols / F::block_size, wide = q8_blocks(a.cols);
     const auto* all = reinterpret_cast<const typename F::block*>(a.weights);
-    for (std::size_t r = begin; r < end; ++r)
+    const std::size_t streams = end - begin < most_streams ? 1 : most_streams;
+    const std::size_t apart = (end - begin) / streams;
+    const auto multiply = [&](std::size_t r, std::size_t count) {
         for (std::size_t t = 0; t < a.tokens; ++t) {
-            const float sum = dot_q8_avx2<F>(all + r * blocks, blocks, a.x + t * wide);
-            a.y[t * a.y_stride + r] = a.bias ? sum + a.bias[r] : sum;
+            float sums[most_streams];
+            dot_q8_avx2<F>(all + r * blocks, apart * blocks, count, blocks, a.x + t * wide, sums);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t at = r + i * apart;
+                a.y[t * a.y_stride + at] = a.bias ? sums[i] + a.bias[at] : sums[i];
+            }
         }
+    };
+    for (std::size_t r = begin; r < begin + apart; ++r) multiply(r, streams);
+    for (std::size_t r = begin + apart * streams; r < end; ++r) multiply(r, 1);
 }
 
 } // namespace detail
