@@ -22,7 +22,7 @@ struct q8_tiles {
     static constexpr std::size_t panels = 4;  ///< 1024 columns of 16 rows are unpacked at a time
 };
 
-/// The product of `tokens` tokens, four, two or one at a time; gives how many it took.
+/// The product of the first of `tokens` tokens, four at a time or one; gives how many it took.
 template <format F, int Groups> std::size_t multiply_some(const panel_args<avx2_form<F>::kind>& a, std::size_t tokens) {
     using form = avx2_form<F>;
     // Sums of two products that fit into 16 bits together.
@@ -31,10 +31,6 @@ template <format F, int Groups> std::size_t multiply_some(const panel_args<avx2_
     if (tokens >= 4) {
         multiply_panels<form::lows, steps, Groups, 4>(a);
         return 4;
-    }
-    if (tokens >= 2) {
-        multiply_panels<form::lows, steps, Groups, 2>(a);
-        return 2;
     }
     multiply_panels<form::lows, steps, Groups, 1>(a);
     return 1;
@@ -58,7 +54,7 @@ template <int Groups>
         }
 }
 
-constexpr std::size_t taken(std::size_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+constexpr std::size_t taken(std::size_t left) { return left >= 4 ? 4 : 1; }
 
 /// 8 * Groups rows from r on, times tokens t .. t + tokens - 1, at most q8_tiles::tokens.
 template <format F, int Groups>
@@ -118,18 +114,12 @@ template <format F> void multiply_rows(const linear_q8::args& a, std::size_t beg
 template <format F>
     requires has_avx2_form<F>
 void linear_q8_avx2(const linear_q8::args& a, std::size_t begin, std::size_t end) {
-    constexpr std::size_t most_groups = avx2_form<F>::kind == code_kind::scaled ? 1 : 2;
+    constexpr std::size_t groups = avx2_form<F>::kind == code_kind::scaled ? 1 : 2;
     std::size_t r = begin;
-    if (a.tokens > 1) {
-        for (; end - r >= 8 * most_groups; r += 8 * most_groups)
-            for (std::size_t t = 0; t < a.tokens; t += detail::q8_tiles::tokens)
-                detail::multiply_tile<F, most_groups>(
-                    a, r, t, a.tokens - t < detail::q8_tiles::tokens ? a.tokens - t : detail::q8_tiles::tokens);
-        for (; end - r >= 8; r += 8)
-            for (std::size_t t = 0; t < a.tokens; t += detail::q8_tiles::tokens)
-                detail::multiply_tile<F, 1>(
-                    a, r, t, a.tokens - t < detail::q8_tiles::tokens ? a.tokens - t : detail::q8_tiles::tokens);
-    }
+    for (; a.tokens > 1 && end - r >= 8 * groups; r += 8 * groups)
+        for (std::size_t t = 0; t < a.tokens; t += detail::q8_tiles::tokens)
+            detail::multiply_tile<F, groups>(
+                a, r, t, a.tokens - t < detail::q8_tiles::tokens ? a.tokens - t : detail::q8_tiles::tokens);
     detail::multiply_rows<F>(a, r, end);
 }
 

@@ -66,37 +66,46 @@ template <class T> [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline v
 }
 
 /// Eight rows of floats, transposed into to[part][row].
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void store_transposed(float (*to)[8], __m256i (&rows)[8]) {
+[[gnu::noinline, gnu::target("avx2,fma,f16c")]] inline void store_transposed(float (*to)[8], __m256i (&rows)[8]) {
     transpose(rows);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) store_words(to[i], rows[i]);
 }
 
-/// The codes of part `Part` and of those after it.
+/// The codes of one part of eight rows, side by side. (Functions of their own, so that they are compiled once.)
+[[gnu::noinline, gnu::target("avx2,fma,f16c")]] inline void store_codes(const __m256i (&rows)[8],
+                                                                        unsigned char (&to)[8][32]) {
+    __m256i r[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) r[i] = rows[i];
+    transpose(r);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) store_words(to[i], r[i]);
+}
+
+/// The same for codes with sign, widened to 16 bits.
+[[gnu::noinline, gnu::target("avx2,fma,f16c")]] inline void store_codes(const __m256i (&rows)[8],
+                                                                        std::int16_t (&to)[16][16]) {
+    // Widening below leaves the rows in the order 0 1 4 5 2 3 6 7: exchanged here, they come out in order.
+    __m256i r[8] = {rows[0], rows[1], rows[4], rows[5], rows[2], rows[3], rows[6], rows[7]};
+    transpose(r);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        const __m256 low = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(r[i])));
+        const __m256 high = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(r[i], 1)));
+        store_words(to[2 * i], _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)));
+        store_words(to[2 * i + 1], _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xDD)));
+    }
+}
+
+/// The codes of part `Part` and of those after it, for a block of eight parts.
 template <class Form, int Part, class Block>
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void pack_codes(const Block* const (&b)[8],
                                                                             panel<Form::kind>& to) {
-    __m256i r[8];
-    if constexpr (Form::kind == code_kind::wide) {
-        // Widening below leaves the rows in the order 0 1 4 5 2 3 6 7: exchanged here, they come out in order.
-        constexpr int order[8] = {0, 1, 4, 5, 2, 3, 6, 7};
+    __m256i rows[8];
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) r[i] = Form::template codes<Part>(b[order[i]]);
-        transpose(r);
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) {
-            const __m256 low = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(r[i])));
-            const __m256 high = _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(r[i], 1)));
-            store_words(to.codes[Part][2 * i], _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)));
-            store_words(to.codes[Part][2 * i + 1], _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xDD)));
-        }
-    } else {
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) r[i] = Form::template codes<Part>(b[i]);
-        transpose(r);
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) store_words(to.codes[Part][i], r[i]);
-    }
+    for (int i = 0; i < 8; ++i) rows[i] = Form::template codes<Part>(b[i]);
+    store_codes(rows, to.codes[Part]);
     if constexpr (Part < 7) pack_codes<Form, Part + 1>(b, to);
 }
 
@@ -105,7 +114,7 @@ template <class Form, class Block>
 [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline void pack_groups(const Block* const (&b)[8],
                                                                              panel<code_kind::scaled>& to) {
     __m256i r[8];
-#pragma GCC unroll 8
+#pragma GCC unroll 1
     for (int i = 0; i < 8; ++i) r[i] = Form::group_scales(b[i]);
     transpose(r); // now [part], and in it the two scales of each row
     const __m256i first = _mm256_set1_epi32(0x01000100);
@@ -118,7 +127,7 @@ template <class Form, class Block>
     }
     for (int i = 0; i < 8; ++i) to.scale[i] = _mm256_cvtss_f32(broadcast_half(b[i]->d.get()));
     if constexpr (Form::lows == 2) {
-#pragma GCC unroll 8
+#pragma GCC unroll 1
         for (int i = 0; i < 8; ++i) r[i] = Form::group_lows(b[i]);
         transpose(r);
 #pragma GCC unroll 8
@@ -132,13 +141,22 @@ template <format F>
 [[gnu::noinline, gnu::target("avx2,fma,f16c")]] void pack_panel(const typename F::block* const (&b)[8],
                                                                 panel<avx2_form<F>::kind>& to) {
     using form = avx2_form<F>;
-    pack_codes<form, 0>(b, to);
+    if constexpr (F::block_size == 32) {
+        for (int part = 0; part < 8; ++part) {
+            __m256i rows[8];
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; ++i) rows[i] = form::template codes<0>(b[i] + part);
+            store_codes(rows, to.codes[part]);
+        }
+    } else {
+        pack_codes<form, 0>(b, to);
+    }
     if constexpr (form::kind == code_kind::scaled) {
         pack_groups<form>(b, to);
     } else {
         __m256i scales[8];
         [[maybe_unused]] __m256i lows[8];
-#pragma GCC unroll 8
+#pragma GCC unroll 1
         for (int i = 0; i < 8; ++i) {
             const part_scales s = form::scales(b[i]);
             scales[i] = _mm256_castps_si256(s.scale);
