@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include "../q8_support.hpp"
 #include "support.hpp"
 #include <tern/kernel/cpu/codes_k.hpp>
@@ -17,7 +19,8 @@ namespace {
 template <format F> float dot(const q8_case<F>& c, std::size_t r, std::size_t t) {
     const std::size_t blocks = c.cols / F::block_size;
     float y = 7;
-    dot_q8_avx2<F>(c.w.data() + r * blocks, 0, 1, blocks, c.codes.data() + t * kernel::q8_blocks(c.cols), &y);
+    dot_q8_avx2<F>(c.w.data() + r * blocks, 0, 1, blocks, c.w.data() + c.w.size(),
+                   c.codes.data() + t * kernel::q8_blocks(c.cols), &y);
     return y;
 }
 
@@ -43,8 +46,27 @@ TEST_CASE("kernel/cpu/dot_q8: four rows that lie apart, each as if alone") {
         const std::size_t blocks = c.cols / F::block_size;
         const std::vector<float> expected = c.reference();
         float y[4] = {7, 7, 7, 7};
-        dot_q8_avx2<F>(c.w.data() + blocks, 3 * blocks, 4, blocks, c.codes.data(), y);
+        dot_q8_avx2<F>(c.w.data() + blocks, 3 * blocks, 4, blocks, c.w.data() + c.w.size(), c.codes.data(), y);
         for (std::size_t i = 0; i < 4; ++i) REQUIRE(same(y[i], expected[1 + 3 * i]));
+    });
+}
+
+TEST_CASE(
+    "kernel/cpu/dot_q8: what lies behind a row is read and changes nothing, and nothing is read past the weights") {
+    if (!has_avx2()) return;
+    each_integer_format([]<class F>(std::type_identity<F>) {
+        CAPTURE(F::name);
+        if (F::block_size != 32) return;
+        q8_case<F> c(2, 9, 1);
+        const std::vector<float> expected = c.reference();
+        CHECK(same(dot(c, 0, 0), expected[0]));
+        std::memset(static_cast<void*>(c.w.data() + 9), 0xFF, 9 * sizeof c.w[0]); // NaN as a scale
+        CHECK(same(dot(c, 0, 0), expected[0]));
+        float y = 7;
+        const auto alone = std::make_unique<typename F::block[]>(9);
+        std::memcpy(static_cast<void*>(alone.get()), c.w.data(), 9 * sizeof c.w[0]);
+        dot_q8_avx2<F>(alone.get(), 0, 1, 9, alone.get() + 9, c.codes.data(), &y);
+        CHECK(same(y, expected[0]));
     });
 }
 

@@ -79,33 +79,34 @@ template <class Form, int First, class Block>
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.sums));
 }
 
-/// Eight parts, into the eight chains.
+/// Eight parts, into the eight chains; scales count only where `taken` has all bits set.
 template <format F>
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dot_small(const typename F::block* b,
-                                                                             const q8_block& x, __m256 chains) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256
+dot_small(const typename F::block* b, const q8_block& x, __m256 chains, [[maybe_unused]] __m256 taken) {
     using form = avx2_form<F>;
     __m256i sum = join_halves(fold_small(small_pair<form, 0>(b, x), small_pair<form, 2>(b, x)),
                               fold_small(small_pair<form, 4>(b, x), small_pair<form, 6>(b, x)));
     if constexpr (form::offset != 0)
         sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(sums_of(x), _mm256_set1_epi16(form::offset)));
-    const part_scales s = form::scales(b);
+    part_scales s = form::scales(b);
+    if constexpr (F::block_size == 32) s = {_mm256_and_ps(s.scale, taken), _mm256_and_ps(s.low, taken)};
     chains = _mm256_fmadd_ps(_mm256_mul_ps(s.scale, _mm256_loadu_ps(x.scale)), _mm256_cvtepi32_ps(sum), chains);
     if constexpr (form::lows == 1) chains = _mm256_fnmadd_ps(s.low, _mm256_loadu_ps(x.scaled_sum), chains);
     return chains;
 }
 
 template <format F>
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dot_wide(const typename F::block* b,
-                                                                            const q8_block& x, __m256 chains) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256
+dot_wide(const typename F::block* b, const q8_block& x, __m256 chains, [[maybe_unused]] __m256 taken) {
     using form = avx2_form<F>;
     const __m256i sum = join_halves(wide_four<form, 0>(b, x, nullptr), wide_four<form, 4>(b, x, nullptr));
-    const __m256 scale = _mm256_mul_ps(form::scales(b).scale, _mm256_loadu_ps(x.scale));
+    const __m256 scale = _mm256_mul_ps(_mm256_and_ps(form::scales(b).scale, taken), _mm256_loadu_ps(x.scale));
     return _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sum), chains);
 }
 
 template <format F>
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dot_scaled(const typename F::block* b,
-                                                                              const q8_block& x, __m256 chains) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256
+dot_scaled(const typename F::block* b, const q8_block& x, __m256 chains, [[maybe_unused]] __m256 taken) {
     using form = avx2_form<F>;
     alignas(32) std::int16_t factors[16];
     const __m256i groups = form::group_scales(b);
@@ -126,14 +127,14 @@ template <format F>
 }
 
 template <format F>
-[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256 dot_eight(const typename F::block* b,
-                                                                             const q8_block& x, __m256 chains) {
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m256
+dot_eight(const typename F::block* b, const q8_block& x, __m256 chains, [[maybe_unused]] __m256 taken) {
     if constexpr (avx2_form<F>::kind == code_kind::small)
-        return dot_small<F>(b, x, chains);
+        return dot_small<F>(b, x, chains, taken);
     else if constexpr (avx2_form<F>::kind == code_kind::wide)
-        return dot_wide<F>(b, x, chains);
+        return dot_wide<F>(b, x, chains, taken);
     else
-        return dot_scaled<F>(b, x, chains);
+        return dot_scaled<F>(b, x, chains, taken);
 }
 
 /// Blocks of F in eight parts.
@@ -162,16 +163,21 @@ inline const typename F::block* whole_eight(const typename F::block* row, std::s
 inline constexpr std::size_t most_streams = 4;
 
 /// y[i] = row i times a token, for `count` (at most most_streams) rows of `blocks` blocks; row i begins i * `apart`
-/// blocks after `row`. One row after another is one stream from memory, and a processor fetches several streams faster
-/// than one: callers take rows that lie far apart.
+/// blocks after `row`. `end` is where the weights end: before it, what lies behind a row may be read. One row after
+/// another is one stream from memory, and a processor fetches several streams faster than one: callers take rows that
+/// lie far apart.
 template <format F>
     requires has_avx2_form<F>
 [[gnu::target("avx2,fma,f16c")]] void dot_q8_avx2(const typename F::block* row, std::size_t apart, std::size_t count,
-                                                  std::size_t blocks, const q8_block* x, float* y) {
+                                                  std::size_t blocks, const typename F::block* end, const q8_block* x,
+                                                  float* y) {
     constexpr std::size_t step = detail::blocks_in_eight<F>;
     __m256 chains[most_streams];
     for (__m256& chain : chains) chain = _mm256_setzero_ps();
     for (std::size_t b = 0; b < blocks; b += step, ++x) {
+        const int left = blocks - b < step ? static_cast<int>(blocks - b) : 8;
+        const __m256 taken =
+            _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
 #pragma GCC unroll 1
         for (std::size_t i = 0; i < count; ++i) {
             const typename F::block* at = row + i * apart;
@@ -181,7 +187,9 @@ template <format F>
             for (std::size_t line = 0; line < sizeof(typename F::block) * step; line += 64)
                 _mm_prefetch(ahead + line, _MM_HINT_T0);
             typename F::block room[step];
-            chains[i] = detail::dot_eight<F>(detail::whole_eight<F>(at, b, blocks, room), *x, chains[i]);
+            const bool whole = static_cast<std::size_t>(end - at) >= b + step;
+            at = whole ? at + b : detail::whole_eight<F>(at, b, blocks, room);
+            chains[i] = detail::dot_eight<F>(at, *x, chains[i], taken);
         }
     }
     for (std::size_t i = 0; i < count; ++i) y[i] = detail::sum_chains(chains[i]);

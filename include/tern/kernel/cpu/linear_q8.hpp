@@ -97,7 +97,8 @@ template <format F> void multiply_rows(const linear_q8::args& a, std::size_t beg
     const auto multiply = [&](std::size_t r, std::size_t count) {
         for (std::size_t t = 0; t < a.tokens; ++t) {
             float sums[most_streams];
-            dot_q8_avx2<F>(all + r * blocks, apart * blocks, count, blocks, a.x + t * wide, sums);
+            dot_q8_avx2<F>(all + r * blocks, apart * blocks, count, blocks, all + a.rows * blocks, a.x + t * wide,
+                           sums);
             for (std::size_t i = 0; i < count; ++i) {
                 const std::size_t at = r + i * apart;
                 a.y[t * a.y_stride + at] = a.bias ? sums[i] + a.bias[at] : sums[i];
