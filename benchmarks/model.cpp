@@ -24,6 +24,7 @@ namespace {
 constexpr const char* help = R"(model: times prefill and decode of a model and prints a JSON object for each repetition.
 
 usage: bench_model MODEL.gguf [--prompt N (128)] [--tokens N (32)] [--threads N] [--vram SIZE] [--repeat N (1)]
+                              [--activations f32|q8]
 
 Before anything is timed the logits of the last prompt token are computed twice, in one batch and in
 batches of five, and must be equal bit for bit.
@@ -73,6 +74,7 @@ struct bench {
         json.member("prefill_tps", static_cast<double>(prompt.size()) / (middle - begin));
         json.member("decode_tps", static_cast<double>(tokens) / (end - middle));
         json.member("threads", run.cpu().workers());
+        json.member("activations", std::string(name_of(run.ctx().activations())));
         json.member("path", std::string(tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path));
         json.end_object();
         return std::move(json).take();
@@ -82,9 +84,11 @@ struct bench {
 void run_program(const options& args) {
     if (args.plain().empty()) throw usage_error{help};
     const tern::checkpoint file = tern::open_checkpoint(args.plain()[0]);
-    tern::runtime run({.threads = args.whole("threads", 0), .vram = args.size("vram", {})});
+    tern::runtime run({.threads = args.whole("threads", 0),
+                       .vram = args.size("vram", {}),
+                       .activations = tern::activation_policy_named(args.text("activations", "f32"))});
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
-    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), 64);
+    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), 64, run.ctx().activations());
     run.load(tern::first_fit{}.place(graph, run.machine()), graph);
     bench b{run, *model, {}};
     for (std::uint64_t i = 0; i < std::max<std::uint64_t>(args.whole("prompt", 128), 1); ++i)
@@ -99,7 +103,7 @@ void run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv, {"prompt", "tokens", "threads", "vram", "repeat"}, {"help"});
+        const options args(argc, argv, {"prompt", "tokens", "threads", "vram", "repeat", "activations"}, {"help"});
         if (args.on("help"))
             std::cout << help;
         else

@@ -23,6 +23,7 @@ namespace {
 constexpr const char* help = R"(score: writes the logits after each token of a sequence as raw f32 [tokens, vocabulary].
 
 usage: bench_score MODEL.gguf --tokens 1,2,3 --out FILE [--vram SIZE] [--threads N] [--batch N]
+                   [--activations f32|q8]
 )";
 
 std::vector<std::int32_t> parse_tokens(const std::string& text) {
@@ -41,10 +42,12 @@ void run_program(const options& args) {
     if (args.plain().empty() || !args.has("tokens") || !args.has("out")) throw usage_error{help};
     const std::vector<std::int32_t> tokens = parse_tokens(args.text("tokens", ""));
     const tern::checkpoint file = tern::open_checkpoint(args.plain()[0]);
-    tern::runtime run({.threads = args.whole("threads", 0), .vram = args.size("vram", {})});
+    tern::runtime run({.threads = args.whole("threads", 0),
+                       .vram = args.size("vram", {}),
+                       .activations = tern::activation_policy_named(args.text("activations", "f32"))});
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
     const std::size_t size = args.whole("batch", 32);
-    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), size);
+    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), size, run.ctx().activations());
     run.load(tern::first_fit{}.place(graph, run.machine()), graph);
 
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(args.text("out", "").c_str(), "wb"),
@@ -68,7 +71,7 @@ void run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv, {"tokens", "out", "vram", "threads", "batch"}, {"help"});
+        const options args(argc, argv, {"tokens", "out", "vram", "threads", "batch", "activations"}, {"help"});
         if (args.on("help"))
             std::cout << help;
         else

@@ -71,6 +71,7 @@ memory
   --latency-us N         of each copy over that link, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)
   --threads N            workers of the CPU (default: physical cores that this process may use)
+  --activations f32|q8   how activations enter products: as they are (default), or rounded to 8 bits, which is faster
 choosing tokens
   --temperature X        0 (default) takes the most probable token
   --top-k N, --top-p X, --min-p X, --repetition-penalty X
@@ -166,6 +167,7 @@ struct request {
                                                 : tern::bytes_per_second{},
                   .latency = {double(args.whole("latency-us", 0)) * 1e-6},
                   .guess = args.size("guess", {}),
+                  .activations = tern::activation_policy_named(args.text("activations", "f32")),
                   .strict = args.on("strict")};
     }
 
@@ -291,6 +293,7 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("prefill_tokens_per_second", r.timing.prefill_rate());
     json.member("decode_tokens_per_second", r.timing.decode_rate());
     json.member("threads", run.cpu().workers());
+    json.member("activations", std::string(name_of(run.ctx().activations())));
     json.member("kernel_path", std::string(tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path));
     json.key("weight_bytes").begin_object();
     for (const tern::memory_space& m : run.machine().memories)
@@ -315,7 +318,7 @@ void print_figures(const result& r, const tern::placement& plan, const tern::gra
     std::cerr << "prefill " << r.timing.prompt_tokens << " tokens at " << r.timing.prefill_rate()
               << " tokens/s, decode " << r.timing.new_tokens << " at " << r.timing.decode_rate() << " tokens/s, "
               << run.cpu().workers() << " threads, " << tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path
-              << " kernels; weights:";
+              << " kernels, activations in " << name_of(run.ctx().activations()) << "; weights:";
     for (const tern::memory_space& m : run.machine().memories)
         std::cerr << " " << to_string(m.where) << " " << to_string(plan.bytes_at(graph, m.where));
     std::cerr << "\npolicy " << plan.policy << "; loading moved: " << r.loaded.text() << "\nprompt: " << r.prompt.text()
@@ -350,7 +353,8 @@ int run_program(const options& args) {
     wanted.memory.disk = reader.get();
     tern::runtime run(wanted.memory);
     const std::unique_ptr<tern::decoder> model = tern::open_decoder(file, run.store());
-    const tern::graph graph = tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch);
+    const tern::graph graph =
+        tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch, run.ctx().activations());
     run.reserve(tern::paged_cache::bytes_for(model->config().cache_for(wanted.longest(history.size()))) +
                 (run.accelerator() != nullptr ? tern::staging_room(graph) : tern::bytes{}));
     const tern::placement plan = wanted.where.place(graph, run.machine());
@@ -388,27 +392,11 @@ int run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv,
-                           {"prompt",
-                            "tokenizer",
-                            "tokens",
-                            "context",
-                            "vram",
-                            "link",
-                            "latency-us",
-                            "ram",
-                            "threads",
-                            "policy",
-                            "disk",
-                            "on-miss",
-                            "eviction",
-                            "guess",
-                            "temperature",
-                            "top-k",
-                            "top-p",
-                            "min-p",
-                            "repetition-penalty",
-                            "seed"},
+        const options args(argc, argv, {"prompt",      "tokenizer",  "tokens",  "context",  "vram",
+                                        "link",        "latency-us", "ram",     "threads",  "activations",
+                                        "policy",      "disk",       "on-miss", "eviction", "guess",
+                                        "temperature", "top-k",      "top-p",   "min-p",    "repetition-penalty",
+                                        "seed"},
                            {"load", "pinned", "strict", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;

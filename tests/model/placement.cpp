@@ -46,18 +46,28 @@ std::vector<float> answer(test::model& m) {
     return all;
 }
 
+/// Calls fn with each model and each policy of activations that makes a difference to it.
+template <class Fn> void each_model(Fn fn) {
+    for (const std::string& path : models())
+        for (const tern::activation_policy policy : {tern::activation_policy::f32, tern::activation_policy::q8}) {
+            if (policy == tern::activation_policy::q8 && path.ends_with("tiny.gguf")) continue; // f16
+            CAPTURE(path);
+            CAPTURE(name_of(policy));
+            fn(path, policy);
+        }
+}
+
 } // namespace
 
 TEST_CASE("model/placement: ten random splits give the bits of the mapped model, with one thread and with two") {
     const unsigned seed = 20240917;
     std::printf("seed %u\n", seed);
-    for (const std::string& path : models()) {
-        CAPTURE(path);
-        test::model plain(path, {.threads = 1});
+    each_model([&](const std::string& path, tern::activation_policy activations) {
+        test::model plain(path, {.threads = 1, .activations = activations});
         const std::vector<float> expected = answer(plain);
         std::mt19937 random(seed);
         for (const std::size_t threads : {1u, 2u}) {
-            test::model m(path, {.threads = threads, .ram = 64_MiB, .vram = 64_MiB});
+            test::model m(path, {.threads = threads, .ram = 64_MiB, .vram = 64_MiB, .activations = activations});
             const tern::graph g = m.record();
             for (int round = 0; round < 5; ++round) {
                 CAPTURE(threads);
@@ -81,13 +91,34 @@ TEST_CASE("model/placement: ten random splits give the bits of the mapped model,
             CHECK(m.run().accelerator()->traffic().to_device.count > 0);
             CHECK(m.run().accelerator()->traffic().to_host.count > 0);
         }
-    }
+    });
+}
+
+TEST_CASE(
+    "model/placement: with activations in 8 bits the size of a batch changes no bit, and the policy changes some") {
+    each_model([](const std::string& path, tern::activation_policy activations) {
+        if (activations == tern::activation_policy::f32) return;
+        test::model m(path, {.threads = 2, .activations = activations});
+        const std::vector<float> whole = answer(m);
+        tern::contiguous_cache kv = m.cache(16);
+        std::vector<float> single;
+        std::vector<std::int32_t> tokens = prompt;
+        tokens.insert(tokens.end(), {7, 200});
+        for (const std::int32_t token : tokens) {
+            const std::vector<float> row = m.logits(std::vector<std::int32_t>{token}, kv);
+            single.insert(single.end(), row.begin(), row.end());
+        }
+        CHECK(test::same_bits(single, whole));
+        test::model exact(path);
+        const std::vector<float> expected = answer(exact);
+        CHECK(!test::same_bits(whole, expected));
+        CHECK(test::relative_error(whole, expected) < 0.15);
+    });
 }
 
 TEST_CASE("model/placement: first_fit into a few budgets, from smaller than one layer to all of it") {
-    for (const std::string& path : models()) {
-        CAPTURE(path);
-        test::model plain(path, {.threads = 1});
+    each_model([](const std::string& path, tern::activation_policy activations) {
+        test::model plain(path, {.threads = 1, .activations = activations});
         const std::vector<float> expected = answer(plain);
         const tern::graph g = plain.record(32);
         std::uint64_t largest = 0;
@@ -98,7 +129,7 @@ TEST_CASE("model/placement: first_fit into a few budgets, from smaller than one 
              {std::uint64_t{8192}, largest, g.weight_bytes().count / 2, 2 * g.weight_bytes().count}) {
             const tern::bytes budget{scratch + room};
             CAPTURE(budget.count);
-            test::model m(path, {.threads = 1, .vram = budget});
+            test::model m(path, {.threads = 1, .vram = budget, .activations = activations});
             const tern::placement p = m.place(tern::first_fit{});
             CHECK(p.bytes_at(g, vram).count <= room);
             if (room > g.weight_bytes().count) CHECK(p.bytes_at(g, vram).count > g.weight_bytes().count / 2);
@@ -107,7 +138,7 @@ TEST_CASE("model/placement: first_fit into a few budgets, from smaller than one 
             CHECK(used.peak() <= budget);
             CHECK((p.bytes_at(g, vram).count == 0 || used.peak() >= p.bytes_at(g, vram)));
         }
-    }
+    });
 }
 
 TEST_CASE("model/placement: a budget one byte short of a listed placement says what is needed and there") {

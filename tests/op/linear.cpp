@@ -1,5 +1,6 @@
 #include <tern/op/linear.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -52,6 +53,39 @@ TEST_CASE("op/linear: x W^T and a bias, in the plain format and in a user's own,
     const test::op_weight matrix = b.weight({48, 32}, "w");
     const tern::activation nothing = b.ctx.make(b.cpu, 0, 32);
     CHECK(b.values(tern::linear(b.ctx, nothing, matrix)).empty());
+}
+
+TEST_CASE("op/linear: activations in 8 bits where the format has an integer form, the same bits on either device") {
+    test::bench b;
+    const std::vector<float> x = test::numbers(5 * 64, 3);
+    const std::vector<float> w = test::numbers(48 * 64, 4);
+    const tern::activation in = b.make(x, 5);
+    const test::op_weight blocks = b.weight<tern::q8_0>(w, {48, 64}, "blocks");
+    const test::op_weight plain = b.weight<tern::f32>(w, {48, 64}, "plain");
+    const std::vector<float> before = b.values(tern::linear(b.ctx, in, blocks));
+    const std::vector<float> exact = b.values(tern::linear(b.ctx, in, plain));
+    b.ctx.compute_with(tern::activation_policy::q8);
+    CHECK(b.values(tern::linear(b.ctx, in, plain)) == exact); // stays f32
+    const std::vector<float> rounded = b.values(tern::linear(b.ctx, in, blocks));
+    CHECK(rounded != before);
+    for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(rounded[i] - exact[i]) < 0.6f); // of about 30
+    b.put(blocks, b.gpu);
+    CHECK(test::same(b.values(tern::linear(b.ctx, in, blocks)), rounded));
+    b.ctx.compute_with(tern::activation_policy::f32);
+    CHECK(test::same(b.values(tern::linear(b.ctx, in, blocks)), before));
+}
+
+TEST_CASE("op/linear: a recording counts the room of activations in 8 bits") {
+    for (const tern::activation_policy policy : {tern::activation_policy::f32, tern::activation_policy::q8}) {
+        test::bench b;
+        const test::op_weight w = b.weight<tern::q8_0>(test::numbers(8 * 64), {8, 64}, "w");
+        b.recording.compute_with(policy);
+        const tern::activation shape = b.recording.make(b.cpu, 1, 64);
+        const tern::activation y = b.loop.run(tern::linear(b.recording, shape, w));
+        // x and y in the smallest buffers, and one block of 352 bytes, in one of 384.
+        const bool q8 = policy == tern::activation_policy::q8;
+        CHECK(b.recording.recorded_peak() == tern::bytes{2 * 256 + (q8 ? 384u : 0u)});
+    }
 }
 
 TEST_CASE("op/linear: a weight that owns its bytes works on the host") {

@@ -25,7 +25,9 @@ std::unique_ptr<decoder> open(const checkpoint& file, residency_store& store) { 
 model::model(const std::string& path, const runtime_options& options)
     : file_(open_gguf(path)), run_(options), decoder_(open_decoder(file_, run_.store())) {}
 
-graph model::record(std::size_t tokens) { return tern::record(*decoder_, run_.loop(), run_.cpu(), tokens); }
+graph model::record(std::size_t tokens) {
+    return tern::record(*decoder_, run_.loop(), run_.cpu(), tokens, run_.ctx().activations());
+}
 
 void model::place(const std::vector<location>& where) {
     placement p{"listed", {}};

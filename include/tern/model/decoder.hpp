@@ -53,12 +53,16 @@ private:
     D inner_;
 };
 
-/// The graph of a decoder: what it does with `tokens` tokens at once, found by running it without data.
+/// The graph of a decoder: what it does with `tokens` tokens at once, found by running it without data. `activations`
+/// is the policy of the runs to come: activations of 8 bits need room beside those of 32.
 ///
 ///     const tern::graph g = tern::record(*model, loop, cpu, 64);
-template <class D> graph record(const D& model, run_loop& home, device& host, std::size_t tokens) {
+template <class D>
+graph record(const D& model, run_loop& home, device& host, std::size_t tokens,
+             activation_policy activations = activation_policy::f32) {
     recorder into;
     context ctx(home, host, into);
+    ctx.compute_with(activations);
     batch b;
     for (std::size_t i = 0; i < tokens; ++i) b.add(0, i, 0, i + 1 == tokens);
     null_cache none;

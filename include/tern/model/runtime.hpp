@@ -37,8 +37,9 @@ struct runtime_options {
     seconds latency{};            ///< of one copy over it
     seconds launch{};             ///< that one of its operators takes at least
     bytes guess{};                ///< of experts that may be brought a layer on a guess; 0: none
-    bool strict = false;          ///< memory that cannot be page-locked is an error
-    disk_reader* disk = nullptr;  ///< how files are read, such as tern::open_reader's; null: by plain reads
+    activation_policy activations = activation_policy::f32; ///< how they enter products
+    bool strict = false;                                    ///< memory that cannot be page-locked is an error
+    disk_reader* disk = nullptr; ///< how files are read, such as tern::open_reader's; null: by plain reads
 };
 
 /// Owns everything that outlives a model: make it first. Not movable; used by one thread. Transfers run on a thread of
@@ -54,6 +55,7 @@ public:
           cpu_(ram_, options.threads == 0 ? usable_workers() : options.threads), locked_(cpu_, pinned_),
           store_(loop_, staging_, {.transfers = &transfers_.loop(), .disk = options.disk, .time = &time_}),
           order_(store_), guess_(options.guess), context_(loop_, cpu_) {
+        context_.compute_with(options.activations);
         add(cpu_);
         machine_.memories.push_back({{tier_of<mapped>, 0, 0}, unlimited, {}});
         machine_.memories.push_back({{tier_of<direct>, 0, 0}, unlimited, {}});

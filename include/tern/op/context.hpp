@@ -15,6 +15,7 @@
 #include <tern/format/format.hpp>
 #include <tern/kernel/slot.hpp>
 #include <tern/op/activation.hpp>
+#include <tern/op/activation_policy.hpp>
 #include <tern/op/batch.hpp>
 #include <tern/op/misses.hpp>
 #include <tern/op/scratch_pool.hpp>
@@ -82,6 +83,10 @@ public:
     bool measures() const noexcept { return time_ != nullptr; }
     seconds now() const { return time_ != nullptr ? now_(time_) : seconds{}; }
 
+    /// How activations enter products from now on; f32 at first. A run and its recording need the same.
+    void compute_with(activation_policy activations) noexcept { activations_ = activations; }
+    activation_policy activations() const noexcept { return activations_; }
+
     /// Checked between operators: stopping a run makes the next operator throw stopped_error.
     void stop_with(std::stop_token token) { stop_ = std::move(token); }
     void throw_if_stopped() const {
@@ -140,6 +145,21 @@ public:
         return launch_slot(on, slot, &Weight::formats_type::infos[weight.format_index()], args, piece);
     }
 
+    /// The same with the kernel of a slot that was found otherwise; `stored` is the weight's format, null for none.
+    template <kernel::kernel_operator Op>
+    auto launch_slot(device& on, const kernel::kernel_slot<Op>& slot, const format_info* stored,
+                     const typename Op::args& args, std::size_t piece) {
+        if (on.kernels() != kernel_kind::host)
+            throw unsupported_error("there is no kernel for " + std::string(Op::name) + " on " +
+                                    std::string(on.name()) + ": place its weights elsewhere");
+        throw_if_stopped();
+        const std::size_t items = Op::items(args);
+        const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
+        std::size_t grain = share > piece ? share : piece;
+        if constexpr (requires { Op::together; }) grain = (grain + Op::together - 1) / Op::together * Op::together;
+        return tern::launch(on, home_, items, grain, kernel_call<Op>{&slot.get(), stored, args});
+    }
+
 private:
     template <kernel::kernel_operator Op> struct kernel_call {
         const kernel::kernel_entry<Op>* entry;
@@ -159,24 +179,12 @@ private:
         }
     };
 
-    template <kernel::kernel_operator Op>
-    auto launch_slot(device& on, const kernel::kernel_slot<Op>& slot, const format_info* stored,
-                     const typename Op::args& args, std::size_t piece) {
-        if (on.kernels() != kernel_kind::host)
-            throw unsupported_error("there is no kernel for " + std::string(Op::name) + " on " +
-                                    std::string(on.name()) + ": place its weights elsewhere");
-        throw_if_stopped();
-        const std::size_t items = Op::items(args);
-        const std::size_t share = (items + 4 * on.workers() - 1) / (4 * on.workers());
-        return tern::launch(on, home_, items, share > piece ? share : piece,
-                            kernel_call<Op>{&slot.get(), stored, args});
-    }
-
     static std::byte* bytes_of(const activation& x) { return reinterpret_cast<std::byte*>(x.data()); }
 
     run_loop& home_;
     device& host_;
     recorder* recorder_ = nullptr;
+    activation_policy activations_ = activation_policy::f32;
     activation_meter meter_{};
     std::stop_token stop_{};
     miss_policy misses_{};

@@ -30,6 +30,8 @@ task<activation> experts(context& ctx, const activation& x, const expert_weights
         const activation in = ctx.make(ctx.host(), pairs, width);
         const activation out = ctx.make(ctx.host(), pairs, width);
         const activation hidden = ctx.make(ctx.host(), 2 * x.rows(), w.gate.rows());
+        for (const Weight* t : {&w.gate, &w.up, &w.down})
+            static_cast<void>(detail::room_q8(ctx, ctx.host(), *t, x.rows())); // one after another
         if (w.shared_gate) static_cast<void>(co_await detail::shared_expert(ctx, x, w, how.act));
         co_return ctx.make(ctx.host(), x.rows(), width);
     }

@@ -22,6 +22,7 @@ task<activation> gated_linear(context& ctx, const activation& x, const Weight& g
         into->uses(gate);
         into->uses(up);
         const activation second = ctx.make(ctx.host(), x.rows(), up.rows()); // alive beside the result
+        const activation room = detail::room_q8(ctx, ctx.host(), up, x.rows());
         co_return ctx.make(ctx.host(), x.rows(), gate.rows());
     }
     activation g = co_await linear(ctx, x, gate);

@@ -8,6 +8,8 @@
 
 #include <tern/kernel/embed.hpp>
 #include <tern/kernel/linear.hpp>
+#include <tern/kernel/linear_q8.hpp>
+#include <tern/kernel/quantize_q8.hpp>
 #include <tern/op/context.hpp>
 
 namespace tern {
@@ -33,12 +35,48 @@ constexpr std::size_t worthwhile_rows(std::size_t bytes_each, std::size_t tokens
     return tokens > 32 && rows < 64 ? 64 : rows;
 }
 
+using slot_q8 = kernel::kernel_slot<kernel::linear_q8>;
+
+/// The kernels of a weight for activations in 8 bits; null where its format has no integer form.
+template <weight_tensor Weight> const slot_q8* integer_kernels(const Weight& w) {
+    return w.visit([]<format F>() -> const slot_q8* {
+        if constexpr (kernel::has_integer_form<F>)
+            return &kernel::slot<kernel::linear_q8, F>;
+        else
+            return nullptr;
+    });
+}
+
+/// Room for `tokens` activations of 8 bits; empty where the policy or the weight takes none.
+template <weight_tensor Weight> activation room_q8(context& ctx, device& on, const Weight& w, std::size_t tokens) {
+    if (ctx.activations() != activation_policy::q8 || integer_kernels(w) == nullptr) return {};
+    return ctx.make(on, tokens, kernel::q8_blocks(w.cols()) * (sizeof(kernel::q8_block) / sizeof(float)));
+}
+
 /// The product on a device that holds `x` and leases the weight: y[t, row] for the rows of one expert's matrix.
 /// `bias` is f32 in memory that the device reads, or null.
 template <weight_tensor Weight>
 task<void> multiply(context& ctx, device& on, const Weight& w, std::size_t expert, const float* x, std::size_t tokens,
                     float* y, const float* bias = nullptr) {
     const lease held = co_await w.lend(on, expert);
+    const activation room = room_q8(ctx, on, w, tokens);
+    if (room.on() != nullptr) {
+        auto* const codes = reinterpret_cast<kernel::q8_block*>(room.data());
+        co_await ctx.launch<kernel::quantize_q8>(
+            on, {.x = x, .x_stride = w.cols(), .cols = w.cols(), .tokens = tokens, .y = codes},
+            worthwhile_piece(w.cols() * sizeof(float)));
+        const kernel::linear_q8::args args{.weights = held.data(),
+                                           .rows = w.rows(),
+                                           .cols = w.cols(),
+                                           .x = codes,
+                                           .tokens = tokens,
+                                           .y = y,
+                                           .y_stride = w.rows(),
+                                           .bias = bias};
+        co_await ctx.launch_slot(on, *integer_kernels(w), &Weight::formats_type::infos[w.format_index()], args,
+                                 worthwhile_rows(bytes_of_row(w), tokens));
+        co_return;
+    }
     co_await ctx.launch<kernel::linear>(on, w,
                                         {.weights = held.data(),
                                          .rows = w.rows(),
@@ -81,6 +119,7 @@ template <weight_tensor Weight> task<activation> linear(context& ctx, const acti
     if (recorder* into = ctx.recording()) {
         into->call("linear", x.rows(), w.rows());
         into->uses(w);
+        const activation room = detail::room_q8(ctx, ctx.host(), w, x.rows()); // alive beside the result
         co_return ctx.make(ctx.host(), x.rows(), w.rows());
     }
     device& on = w.computes_on(ctx.host());
@@ -103,6 +142,7 @@ task<activation> linear(context& ctx, const activation& x, const Weight& w, cons
         into->call("linear", x.rows(), w.rows());
         into->uses(w);
         into->uses(bias);
+        const activation room = detail::room_q8(ctx, ctx.host(), w, x.rows()); // alive beside the result
         co_return ctx.make(ctx.host(), x.rows(), w.rows());
     }
     device& on = w.computes_on(ctx.host());

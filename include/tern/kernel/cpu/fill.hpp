@@ -13,11 +13,15 @@
 #include <tern/kernel/cpu/elementwise.hpp>
 #include <tern/kernel/cpu/features.hpp>
 #include <tern/kernel/cpu/linear.hpp>
+#include <tern/kernel/cpu/linear_q8.hpp>
+#include <tern/kernel/cpu/quantize_q8.hpp>
 #include <tern/kernel/cpu/rms_norm.hpp>
 #include <tern/kernel/cpu/rope.hpp>
 #include <tern/kernel/elementwise.hpp>
 #include <tern/kernel/embed.hpp>
 #include <tern/kernel/linear.hpp>
+#include <tern/kernel/linear_q8.hpp>
+#include <tern/kernel/quantize_q8.hpp>
 #include <tern/kernel/rms_norm.hpp>
 #include <tern/kernel/rope.hpp>
 #include <tern/kernel/router.hpp>
@@ -41,6 +45,7 @@ template <class Op, class Format, host_kernel<Op> Fast> void choose(instruction_
 template <format F> void use(instruction_set set = chosen_instructions()) {
 #if defined(__x86_64__)
     detail::choose<linear, F, &linear_avx2<F>>(set);
+    if constexpr (has_avx2_form<F>) detail::choose<linear_q8, F, &linear_q8_avx2<F>>(set);
     detail::choose<rms_norm, F, &rms_norm_avx2<F>>(set);
     detail::choose<embed, F, &embed_avx2<F>>(set);
 #else
@@ -53,6 +58,7 @@ template <format F> void use(instruction_set set = chosen_instructions()) {
 inline void fill(instruction_set set = chosen_instructions()) {
     all_formats::for_each([set]<class F>(std::type_identity<F>) { use<F>(set); });
 #if defined(__x86_64__)
+    detail::choose<quantize_q8, no_format, &quantize_q8_avx2>(set);
     detail::choose<attention, no_format, &attention_avx2>(set);
     detail::choose<gated, no_format, &gated_avx2>(set);
     detail::choose<soft_cap, no_format, &soft_cap_avx2>(set);
@@ -97,13 +103,14 @@ inline std::vector<path_info> describe_paths() {
     std::vector<path_info> out;
     all_formats::for_each([&out]<class F>(std::type_identity<F>) {
         out.push_back(path_of<linear, F>());
+        if constexpr (has_integer_form<F>) out.push_back(path_of<linear_q8, F>());
         out.push_back(path_of<rms_norm, F>());
         out.push_back(path_of<embed, F>());
     });
-    const path_info plain[] = {path_of<attention>(),   path_of<gated>(),          path_of<soft_cap>(),
-                               path_of<add>(),         path_of<scale_rows>(),     path_of<rope>(),
-                               path_of<rope_angles>(), path_of<route>(),          path_of<combine>(),
-                               path_of<gather_rows>(), path_of<group_by_expert>()};
+    const path_info plain[] = {path_of<attention>(),   path_of<gated>(),           path_of<soft_cap>(),
+                               path_of<add>(),         path_of<scale_rows>(),      path_of<rope>(),
+                               path_of<rope_angles>(), path_of<route>(),           path_of<combine>(),
+                               path_of<gather_rows>(), path_of<group_by_expert>(), path_of<quantize_q8>()};
     for (const path_info& path : plain) out.push_back(path);
     return out;
 }

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include <tern/kernel/cpu/decode.hpp>
@@ -28,10 +29,51 @@ namespace detail {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+/// The first `count` (below 8) of eight words of 16 bits; the others are zero.
+[[gnu::always_inline, gnu::target("avx2,fma,f16c")]] inline __m128i some_words(const void* from, std::size_t count) {
+    std::uint16_t room[8] = {};
+    __builtin_memcpy(room, from, (count & 7) * sizeof room[0]);
+    return load16(room);
+}
+
+/// Plain floats that are multiplied as they lie, eight at a time, or the first few of them and zeros. The values are
+/// those of F::decode.
+template <class F> struct loaded;
+template <> struct loaded<f32> {
+    using word = float;
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 eight(const word* w) {
+        return _mm256_loadu_ps(w);
+    }
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 some(const word* w, std::size_t count) {
+        return _mm256_maskload_ps(w, first_lanes(count));
+    }
+};
+template <> struct loaded<f16> {
+    using word = std::uint16_t;
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 eight(const word* w) {
+        return _mm256_cvtph_ps(load16(w));
+    }
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 some(const word* w, std::size_t count) {
+        return _mm256_cvtph_ps(some_words(w, count));
+    }
+};
+template <> struct loaded<bf16> {
+    using word = std::uint16_t;
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 eight(const word* w) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(w)), 16));
+    }
+    [[gnu::always_inline, gnu::target("avx2,fma,f16c")]] static __m256 some(const word* w, std::size_t count) {
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(some_words(w, count)), 16));
+    }
+};
+
+template <class F>
+concept has_loads = requires { typename loaded<F>::word; };
+
 /// y[t, r] (+)= w[r] . x[t] over `cols` columns. Lane i of one accumulator takes the columns c with c % 8 == i in
 /// order, whatever Rows and Tokens are: so the result of a row and a token is the same in every tile.
-template <std::size_t Rows, std::size_t Tokens>
-[[gnu::target("avx2,fma,f16c")]] void multiply(const float* w, std::size_t w_stride, const float* x,
+template <std::size_t Rows, std::size_t Tokens, class F = f32>
+[[gnu::target("avx2,fma,f16c")]] void multiply(const typename loaded<F>::word* w, std::size_t w_stride, const float* x,
                                                std::size_t x_stride, std::size_t cols, float* y, std::size_t y_stride,
                                                bool first) {
     static_assert(Rows == 1 || Rows % 4 == 0);
@@ -47,7 +89,7 @@ template <std::size_t Rows, std::size_t Tokens>
         for (std::size_t t = 0; t < Tokens; ++t) xs[t] = _mm256_loadu_ps(x + t * x_stride + c);
 #pragma GCC unroll 8
         for (std::size_t r = 0; r < Rows; ++r) {
-            const __m256 ws = _mm256_loadu_ps(w + r * w_stride + c);
+            const __m256 ws = loaded<F>::eight(w + r * w_stride + c);
 #pragma GCC unroll 8
             for (std::size_t t = 0; t < Tokens; ++t) sums[r][t] = _mm256_fmadd_ps(ws, xs[t], sums[r][t]);
         }
@@ -56,7 +98,7 @@ template <std::size_t Rows, std::size_t Tokens>
         const __m256i mask = first_lanes(cols - c);
 #pragma GCC unroll 8
         for (std::size_t r = 0; r < Rows; ++r) {
-            const __m256 ws = _mm256_maskload_ps(w + r * w_stride + c, mask);
+            const __m256 ws = loaded<F>::some(w + r * w_stride + c, cols - c);
 #pragma GCC unroll 8
             for (std::size_t t = 0; t < Tokens; ++t)
                 sums[r][t] = _mm256_fmadd_ps(ws, _mm256_maskload_ps(x + t * x_stride + c, mask), sums[r][t]);
@@ -134,6 +176,14 @@ template <format F>
     const std::size_t blocks = a.cols / F::block_size;
     const std::size_t count = blocks - b < tiles::stretch_blocks ? blocks - b : tiles::stretch_blocks;
     const std::size_t cols = count * F::block_size;
+    if constexpr (has_loads<F> && !std::is_same_v<F, f32>) {
+        if (tokens == 1) { // a block is one number
+            const auto* w = reinterpret_cast<const typename loaded<F>::word*>(a.weights) + r * a.cols + b;
+            if (rows == 8) return multiply<8, 1, F>(w, a.cols, x, x_stride, cols, y, a.y_stride, b == 0);
+            if (rows == 4) return multiply<4, 1, F>(w, a.cols, x, x_stride, cols, y, a.y_stride, b == 0);
+            return multiply<1, 1, F>(w, a.cols, x, x_stride, cols, y, a.y_stride, b == 0);
+        }
+    }
     alignas(32) float buffer[tiles::most_rows * tiles::stretch];
     const float* w = buffer;
     std::size_t w_stride = tiles::stretch;
