@@ -286,3 +286,23 @@ TEST_CASE("plan/by_tensor: a mixture of 120 layers is planned within the budget"
             CHECK(static_cast<double>(p.bytes_at(g, test::vram0).count) > 0.9 * static_cast<double>(gib << 30));
     }
 }
+
+TEST_CASE("plan/by_tensor: in a large graph too more budget and a faster link are never slower") {
+    const tern::graph g = test::deep_mixture(24); // more than 128 units: small ones are joined
+    double last = 1e300;
+    for (std::uint64_t mib = 100; mib < 14'000; mib += mib / 3 + 37) {
+        CAPTURE(mib);
+        const tern::machine m = test::timed({mib << 20});
+        const double now = predicted(tern::by_tensor{tern::roofline(m, test::whole)}, g, m);
+        CHECK(now <= last * (1 + 1e-12));
+        last = now;
+    }
+    last = 1e300;
+    tern::machine m = test::timed({std::uint64_t{3} << 30});
+    for (int faster = 0; faster < 6; ++faster) {
+        for (tern::link& l : m.links) l.bandwidth = tern::bytes_per_second{l.bandwidth->count * 3};
+        const double now = predicted(tern::by_tensor{tern::roofline(m, test::whole)}, g, m);
+        CHECK(now <= last * (1 + 1e-12));
+        last = now;
+    }
+}

@@ -141,7 +141,7 @@ void try_knapsack(const placement_chain& chain, bytes room, bytes all, std::size
     const bytes least{join ? all.count / 1024 : 0};
     for_each_scattered(chain, scattered, 4, room, [&](const std::vector<unsigned char>& given, bytes left) {
         const std::vector<chain_segment> segments = cut(chain, given, is_given, least);
-        const std::size_t columns = std::min<std::size_t>(cells / segments.size(), std::size_t{1} << 17);
+        const std::size_t columns = std::min<std::size_t>(cells / segments.size(), std::size_t{1} << (join ? 16 : 14));
         bytes here{};
         bytes largest{1};
         for (const chain_segment& s : segments) here += s.size, largest = std::max(largest, s.size);
