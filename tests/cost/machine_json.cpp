@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <tern/cost/presets.hpp>
+#include <tern/cost/roofline.hpp>
 
 using namespace tern::literals;
 
@@ -150,4 +151,26 @@ TEST_CASE("cost/machine_json: tiers of one's own are known where they are named"
     const tern::machine m = tern::parse_machine(text, "", {&shared, 1});
     CHECK(m.memories.at(0).where == tern::location{shared, 2, 1});
     CHECK(equal(tern::parse_machine(tern::to_json(m), "", {&shared, 1}), m));
+}
+
+TEST_CASE("cost/machine_json: the example of the documents is a machine that a roofline can price") {
+    const std::string text = tern::read_text_file(TERN_SOURCE_DIR "/docs/cost.md");
+    const std::size_t begin = text.find("```json\n") + 8;
+    REQUIRE(begin > 8);
+    const tern::machine m = tern::parse_machine(text.substr(begin, text.find("```", begin) - begin), "docs/cost.md");
+    CHECK(m.name == "a desktop");
+    const tern::roofline cost(m);
+    for (const tern::link& l : m.links)
+        for (const tern::cargo what : {tern::cargo::weights, tern::cargo::activations})
+            if (l.from.tier != tern::tier_of<tern::direct>)
+                CHECK(cost.price(tern::move{l.from, l.to, 1_MiB, what}).count > 0);
+    for (const tern::processor& p : m.processors)
+        for (const tern::location& l : p.reads)
+            CHECK(cost.price(tern::run{.op = "linear",
+                                       .format = "q4_0",
+                                       .processor = p.name,
+                                       .reads = l,
+                                       .weights = 1_MiB,
+                                       .operations = 1e6})
+                      .count > 0);
 }

@@ -12,7 +12,7 @@ namespace {
 const tern::location ram{tern::tier_of<tern::pageable>, 0, 0};
 const tern::location vram0{tern::tier_of<tern::vram>, 0, 0};
 const tern::location vram1{tern::tier_of<tern::vram>, 1, 0};
-constexpr tern::efficiency all{1, 1, 1, 1, 1};
+constexpr tern::efficiency all{1, 1, 1, 1, 1, 1};
 
 tern::machine two() {
     tern::machine m;
@@ -94,8 +94,12 @@ TEST_CASE("cost/roofline: efficiencies are shares of the figures, apart from the
                                       .cpu_arithmetic = 0.1,
                                       .accelerator_memory = 0.25,
                                       .accelerator_arithmetic = 0.01,
-                                      .link = 0.5});
-    CHECK(cost.price(linear("host", ram)).count == doctest::Approx(201e-6)); // 100 us / 0.5, or 20 us / 0.1
+                                      .link = 0.5,
+                                      .cpu_quantized = 0.4});
+    tern::run plain = linear("host", ram);
+    plain.format = "f16";
+    CHECK(cost.price(plain).count == doctest::Approx(201e-6));               // 100 us / 0.5, or 20 us / 0.1
+    CHECK(cost.price(linear("host", ram)).count == doctest::Approx(251e-6)); // q8_0: 100 us / 0.4
     CHECK(cost.price(linear("gpu", vram0)).count == doctest::Approx(43e-6)); // 10 us / 0.25
     tern::run r = linear("gpu", vram0);
     r.operations = 1e8; // 10 us / 0.01

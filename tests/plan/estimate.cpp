@@ -301,3 +301,33 @@ TEST_CASE("plan/estimate: a mixture of 120 layers is quick to estimate") {
     CHECK(e.total.count > 0);
     CHECK(e.nodes.size() == g.nodes.size());
 }
+
+TEST_CASE("plan/estimate: a faster link is never slower, streams and caches included") {
+    tern::graph dense = untied();
+    for (tern::planned_tensor& t : dense.tensors) t.ahead = 4;
+    const tern::graph mixture = test::mixture();
+    for (const tern::tier_info& from :
+         {tern::tier_of<tern::pageable>, tern::tier_of<tern::mapped>, tern::tier_of<tern::direct>})
+        for (const tern::on_miss misses : {tern::on_miss::fetch, tern::on_miss::compute, tern::on_miss::split}) {
+            double streamed = 1e300;
+            double cached = 1e300;
+            for (double faster = 0.25; faster < 100; faster *= 1.5) {
+                CAPTURE(from.name);
+                CAPTURE(faster);
+                tern::machine m = test::timed({400 * 1024});
+                for (tern::link& l : m.links) l.bandwidth = tern::bytes_per_second{l.bandwidth->count * faster};
+                const tern::roofline cost(m, test::whole);
+                tern::estimate_options how;
+                how.misses = misses;
+                const tern::machine small = m.with_budget<tern::vram>({20'000});
+                const tern::placement a = tern::layer_stream{.from = from, .window = {8000}}.place(dense, small);
+                const double now = tern::estimate(dense, a, small, cost, how).total.count;
+                CHECK(now <= streamed * (1 + 1e-9));
+                streamed = now;
+                const tern::placement b = tern::expert_offload{.from = from}.place(mixture, m);
+                const double mixed = tern::estimate(mixture, b, m, cost, how).total.count;
+                CHECK(mixed <= cached * (1 + 1e-9));
+                cached = mixed;
+            }
+        }
+}

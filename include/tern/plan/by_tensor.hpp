@@ -38,12 +38,18 @@ public:
         std::array<std::vector<double>, 4> now, next;
         for (std::size_t s = 0; s < 4; ++s) now[s].assign(columns_, never), next[s].resize(columns_);
         std::fill(now[0].begin(), now[0].end(), 0.0); // the first call follows the host
+        std::array<bool, 4> alive{true, false, false, false};
         from_.assign(segments_.size() * columns_, 0);
         for (std::size_t n = 0; n < segments_.size(); ++n) {
             for (auto& row : next) std::fill(row.begin(), row.end(), never);
+            std::array<bool, 4> then{};
             for (std::size_t before = 0; before < 4; ++before)
-                for (unsigned char d = 0; d < (segments_[n].movable ? 2 : 1); ++d) relax(n, before, d, now, next);
+                for (unsigned char d = 0; alive[before] && d < (segments_[n].movable ? 2 : 1); ++d) {
+                    relax(n, before, d, now, next);
+                    then[segments_[n].after[before][d]] = true;
+                }
             std::swap(now, next);
+            alive = then;
         }
         std::size_t best = 0;
         for (std::size_t s = 0; s < 4; ++s) {
@@ -123,27 +129,29 @@ void for_each_scattered(const placement_chain& chain, const std::vector<std::siz
     }
 }
 
-} // namespace detail
-
-/// The best choice for a chain within `room` bytes. Sizes are rounded up to steps that depend on the graph alone, so
-/// that more room is never slower; of more than four scattered units the smallest stay on the host.
-template <class = void> chain_choice knapsack(const placement_chain& chain, bytes room) {
-    constexpr std::size_t cells = std::size_t{1} << 24; // of the table: segments times steps
-    constexpr std::size_t few = 256;                    // units, up to which none are joined
-    const bytes all = detail::movable_size(chain);
-    const std::vector<std::size_t> scattered = detail::scattered_units(chain);
-    const std::vector<bool> is_given = detail::given_units(chain, scattered);
-    const bytes least{chain.units().size() <= few ? 0 : all.count >> 15};
-    chain_choice best{{}, {std::numeric_limits<double>::infinity()}};
-    detail::for_each_scattered(chain, scattered, 4, room, [&](const std::vector<unsigned char>& given, bytes left) {
-        const std::vector<detail::chain_segment> segments = detail::cut(chain, given, is_given, least);
-        const std::size_t steps = std::min<std::size_t>(cells / segments.size(), std::size_t{1} << 17);
-        const std::uint64_t step = std::max<std::uint64_t>(1, all.count / steps + 1);
+/// One table: the best choice within `room`, and within what the table holds at most, where sizes are rounded up to
+/// steps of about `all` over the table's columns. Of more than four scattered units the smallest stay on the host.
+template <class = void>
+void try_knapsack(const placement_chain& chain, bytes room, bytes all, std::size_t cells, chain_choice& best) {
+    constexpr std::size_t few = 128; // units, up to which none are joined
+    const std::vector<std::size_t> scattered = scattered_units(chain);
+    const std::vector<bool> is_given = given_units(chain, scattered);
+    const bool join = chain.units().size() > few;
+    // Joined until they are many steps, so that what is rounded up is little of them.
+    const bytes least{join ? all.count / 1024 : 0};
+    for_each_scattered(chain, scattered, 4, room, [&](const std::vector<unsigned char>& given, bytes left) {
+        const std::vector<chain_segment> segments = cut(chain, given, is_given, least);
+        const std::size_t columns = std::min<std::size_t>(cells / segments.size(), std::size_t{1} << (join ? 16 : 14));
         bytes here{};
-        for (const detail::chain_segment& s : segments)
-            if (s.movable) here += s.size;
+        bytes largest{1};
+        for (const chain_segment& s : segments) here += s.size, largest = std::max(largest, s.size);
+        // The largest ones are whole numbers of steps, or nearly so.
+        const std::uint64_t rough = all.count / columns + 1;
+        const std::uint64_t parts = largest.count / rough + 1;
+        const std::uint64_t step = parts == 1 ? rough : (largest.count - 1) / parts + 1;
         const bool fits = here <= left;
-        detail::chain_knapsack table(segments, step, fits ? 0 : static_cast<std::size_t>(left.count / step), fits);
+        const std::size_t width = fits ? 0 : static_cast<std::size_t>(std::min(left, all).count / step);
+        chain_knapsack table(segments, step, width, fits);
         std::vector<unsigned char> choice;
         const double cost = table.solve(chain.departure(), choice);
         if (!(cost < best.cost.count)) return;
@@ -151,6 +159,22 @@ template <class = void> chain_choice knapsack(const placement_chain& chain, byte
         for (std::size_t n = 0; n < segments.size(); ++n)
             for (const std::size_t u : segments[n].units) best.chosen[u] = choice[n];
     });
+}
+
+} // namespace detail
+
+/// The best choice for a chain within `room` bytes. Sizes are rounded up to steps. Small room gets a table of finer
+/// steps; what the tables of still less room find counts too. As each table depends on the graph alone, more room is
+/// never slower.
+template <class = void> chain_choice knapsack(const placement_chain& chain, bytes room) {
+    constexpr std::size_t cells = std::size_t{1} << 22; // of a table: segments times steps
+    const bytes all = detail::movable_size(chain);
+    chain_choice best{{}, {std::numeric_limits<double>::infinity()}};
+    for (std::uint64_t part = 16; part != 0; part /= 2) {
+        const bytes most{all.count / part};
+        detail::try_knapsack(chain, room, most, cells, best);
+        if (room <= most) break;
+    }
     return best;
 }
 

@@ -217,7 +217,7 @@ std::vector<chain_segment> cut(const placement_chain& chain, const std::vector<u
         if (steps[i].weighted() && !is_given[u] && chain.units()[u].nodes.front() == i) {
             const fusion_unit& unit = chain.units()[u];
             chain_segment& last = segments.back();
-            const bool small = last.size < least || unit.size < least;
+            const bool small = last.size < least && unit.size < least;
             if (!last.units.empty() && !small) {
                 segments.emplace_back();
                 range.emplace_back(i, i);
