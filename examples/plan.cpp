@@ -95,13 +95,17 @@ struct opened {
     }
 };
 
-tern::placement place(const std::string& policy, const tern::graph& g, const tern::machine& m) {
+tern::placement place(const std::string& policy, const tern::graph& g, const tern::machine& m, std::size_t context) {
     if (policy == "all_cpu") return tern::all_cpu{}.place(g, m);
     if (policy == "first_fit") return tern::first_fit{}.place(g, m);
     if (policy == "layer_split") return tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, m);
     if (policy == "layer_stream") return tern::layer_stream{.from = tern::tier_of<tern::mapped>}.place(g, m);
     if (policy == "expert_offload") return tern::expert_offload{}.place(g, m);
-    if (policy == "by_tensor") return tern::by_tensor{tern::roofline(m)}.place(g, m);
+    if (policy == "by_tensor") {
+        tern::chain_options how;
+        how.how.shape = {.tokens = 1, .context = context, .habits = {.cache_on_host = false}};
+        return tern::by_tensor{tern::roofline(m), how}.place(g, m);
+    }
     throw tern::config_error("there is no policy \"" + policy + "\": see --help");
 }
 
@@ -113,7 +117,7 @@ answer ask(const std::string& policy, const question& q, std::vector<tern::sim_e
     constexpr std::size_t chunk = 512;
     const tern::graph g = tern::record(*o.model, sim.loop(), sim.host(), std::min(chunk, q.prompt));
     sim.reserve_cache(*o.model, g, q.context);
-    const tern::placement p = place(policy, g, sim.machine());
+    const tern::placement p = place(policy, g, sim.machine(), q.context);
     if (explain) std::cout << tern::explain(p, g, sim.machine());
     a.load = sim.load(p, g).count;
     tern::seconds prefill{};

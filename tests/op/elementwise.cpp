@@ -29,7 +29,7 @@ TEST_CASE("op/elementwise: add and gated, wherever the operands lie") {
     CHECK(test::same(b.values(tern::gated(b.ctx, std::move(moved), up, tern::kernel::activation_kind::silu)), gate));
     const tern::activation there = b.on_gpu(b.make(c, 4));
     const tern::activation result = b.loop.run(tern::add(b.ctx, b.make(a, 4), there));
-    CHECK(result.on() == &b.cpu); // where the first operand lies
+    CHECK(result.on() == &b.gpu); // where the newer operand lies
     const tern::activation other = b.make(5, 4);
     CHECK_THROWS_AS(b.loop.run(tern::add(b.ctx, b.make(a, 4), other)), tern::shape_error);
     CHECK_THROWS_AS(b.loop.run(tern::gated(b.ctx, b.make(a, 4), other, tern::kernel::activation_kind::silu)),

@@ -190,7 +190,9 @@ TEST_CASE("plan/estimate: cached experts: hits compute, misses come, or the host
     const double activations = 3 * 4097 * 4.0; // of one row
     const double one_gpu = 8 + (each + activations) / gpu + moves;
     const double one_host = 4 + (each + activations) / host;
+    constexpr tern::engine_habits through_host{true, true, true, false}; // experts' rows come and go
     tern::estimate_options how;
+    how.shape.habits = through_host;
     tern::prediction e = tern::estimate(g, p, m, cost, how);
     // 1.5 experts come at 100 MB/s, and the last one is computed.
     CHECK(us(e.nodes[3]) == doctest::Approx(1.5 * each / 1e2 + one_gpu));
@@ -211,6 +213,7 @@ TEST_CASE("plan/estimate: cached experts: hits compute, misses come, or the host
     CHECK(e.use_of("mapped to vram:0").moved.count == doctest::Approx(2 * 12.0 / 22 * each).epsilon(1e-3));
     // Not cached but placed: all touched ones compute where they are.
     how = {};
+    how.shape.habits = through_host;
     for (tern::placed_tensor& t : p.tensors)
         if (t.streamed()) t = {test::vram0, ""};
     e = tern::estimate(g, p, m, cost, how);

@@ -116,7 +116,7 @@ TEST_CASE("plan/work: rows follow the tokens, apart from those that were chosen"
 TEST_CASE("plan/work: the flow of activations of a layer") {
     const tern::graph g = layer();
     using seat = tern::node_flow::seat;
-    const std::vector<tern::node_flow> f = tern::flow_of(g, tern::engine_habits{});
+    const std::vector<tern::node_flow> f = tern::flow_of(g, tern::engine_habits{true, true, true, false});
     const std::size_t none = tern::node_flow::none;
     const std::size_t sources[] = {none, none, 1, 2, 2, 2, 5, 6, 7, 8, 9, 10, 10, 10, 13, 14, 15, 16};
     for (std::size_t i = 0; i < g.nodes.size(); ++i) {

@@ -31,18 +31,20 @@ inline bool recorded(context& ctx, std::string_view op, std::size_t rows, std::s
 
 } // namespace detail
 
-/// a + b, both [tokens, width]; the result takes a's place.
+/// a + b, both [tokens, width]; the result takes a's place. Computed where b lies, the newer one: so the sum of a
+/// decoder's layers goes along with the layers from device to device.
 ///
 ///     x = co_await tern::add(ctx, std::move(x), attended);
 template <std::same_as<context> Context> task<activation> add(Context& ctx, activation a, const activation& b) {
     detail::check_same_shape("add", a, b);
     if (detail::recorded(ctx, "add", a.rows(), a.cols())) co_return a;
-    device& on = *a.on();
-    const operand other = co_await ctx.reach(b, on);
+    if (b.on() == nullptr) throw shape_error("an activation without data was used; pass one that was computed");
+    device& on = *b.on();
+    a = co_await ctx.bring(std::move(a), on);
     co_await ctx.template launch<kernel::add>(on,
                                               {.a = a.data(),
                                                .a_stride = a.cols(),
-                                               .b = other.data(),
+                                               .b = b.data(),
                                                .b_stride = a.cols(),
                                                .rows = a.rows(),
                                                .cols = a.cols(),
