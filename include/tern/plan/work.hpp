@@ -20,7 +20,7 @@ struct engine_habits {
     bool cache_on_host = true;         ///< attention computes on the host; else where its operands are
     bool residual_stays = false;       ///< sums are made where the embedding was; else where the layer computes
     bool experts_through_host = false; ///< rows are gathered and combined on the host, whoever computes the experts
-    bool fused = false;               ///< one kernel for gate and up, one for all experts; else one for each product
+    bool fused = false;                ///< one kernel for gate and up, one for all experts; else one for each product
 };
 inline constexpr engine_habits fused_engine{false, false, false, true};
 
