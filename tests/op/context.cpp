@@ -128,7 +128,9 @@ TEST_CASE("op/context: a call describes its work, by the format of its weight") 
     for (const test::op_weight* w : {&plain, &blocks}) static_cast<void>(b.loop.run(tern::linear(ctx, x, *w)));
     tern::activation sum = ctx.make(host, 5, 32);
     std::fill_n(sum.data(), 5 * 32, 1.0f);
-    static_cast<void>(b.loop.run(tern::add(ctx, std::move(sum), x)));
+    tern::activation other = ctx.make(host, 5, 32);
+    std::fill_n(other.data(), 5 * 32, 2.0f);
+    static_cast<void>(b.loop.run(tern::add(ctx, std::move(sum), other)));
     REQUIRE(host.seen.size() == 3);
     for (const std::size_t i : {0u, 1u}) {
         CHECK(host.seen[i].op == "linear");

@@ -44,6 +44,7 @@ TEST_CASE("plan/pricing: experts go by those that tokens use, and their rows com
     const tern::roofline cost(m, test::whole);
     tern::estimate_options how;
     how.shape.tokens = 3;
+    how.shape.habits.experts_through_host = true;
     const tern::pricing prices(g, m, cost, how);
     const tern::expert_use use = prices.use(3, 4);
     CHECK(use.touched == doctest::Approx(8 * (1 - 0.75 * 0.75 * 0.75)));
@@ -56,6 +57,10 @@ TEST_CASE("plan/pricing: experts go by those that tokens use, and their rows com
     const double way = 4 * (10 + 4 + 3 * 4096 * 4 / 1e2);
     CHECK(us(prices.experts_on(3, prices.processor_at(test::vram0), test::vram0, 2, 6)) ==
           doctest::Approx(16 + bytes / 1e4 + way));
+    how.shape.habits.experts_through_host = false;
+    const tern::pricing there(g, m, cost, how);
+    CHECK(us(there.experts_on(3, there.processor_at(test::vram0), test::vram0, 2, 6)) ==
+          doctest::Approx(16 + bytes / 1e4));
     CHECK(prices.experts_on(3, prices.host(), test::mapped0, 0, 0) == 0);
 }
 
