@@ -201,6 +201,7 @@ inline bytes chain_room(const graph& g, const machine& m, const chain_options& o
 }
 
 inline std::string milliseconds(double t) {
+    if (!(t < 1e9)) return "no time"; // what may not lie there is never computed there
     const auto micro = static_cast<std::uint64_t>(t * 1e6 + 0.5);
     const std::string digits = std::to_string(micro % 1000);
     return std::to_string(micro / 1000) + "." + std::string(3 - digits.size(), '0') + digits + " ms";
