@@ -13,7 +13,7 @@
 namespace tern::test {
 
 /// How many rounds of a random test: fewer under sanitizers, which take ten times as long for each.
-constexpr int rounds([[maybe_unused]] int plain, [[maybe_unused]] int sanitized) noexcept {
+constexpr int rounds(int plain, [[maybe_unused]] int sanitized) noexcept {
 #if defined(TERN_TEST_SANITIZED)
     return sanitized;
 #else
