@@ -16,7 +16,6 @@
 #include <tern/plan/layer_split.hpp>
 
 #include "cost_support.hpp"
-#include <support/sanitized.hpp>
 
 namespace test = tern::test;
 
@@ -52,8 +51,7 @@ TEST_CASE("plan/by_tensor: within one per cent of the best, and never over the b
     std::mt19937 random(1);
     double worst = 0;
     int mixed = 0;
-    constexpr int rounds = test::rounds(200, 20);
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < 200; ++round) {
         CAPTURE(round);
         const tern::graph g = test::random_graph(random, 1 + random() % 3);
         const tern::machine m = test::random_machine(random, {random() % (g.weight_bytes().count + 1000)});
@@ -70,8 +68,8 @@ TEST_CASE("plan/by_tensor: within one per cent of the best, and never over the b
         CHECK(gap >= -1e-9);
         worst = std::max(worst, gap);
     }
-    MESSAGE("largest gap to exact: " << worst * 100 << "%, " << mixed << " of " << rounds << " are mixed");
-    CHECK(mixed > rounds / 2);
+    MESSAGE("largest gap to exact: " << worst * 100 << "%, " << mixed << " of 200 are mixed");
+    CHECK(mixed > 100);
 }
 
 TEST_CASE("plan/by_tensor: more budget is never slower, a faster link is never slower, twice is the same") {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "residency/schedule.hpp"
-#include <support/sanitized.hpp>
 #include <tern/async/scope.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/residency/scheduler.hpp>
@@ -234,10 +233,9 @@ TEST_CASE("residency/schedule: whatever is done in whatever order, copies stay w
         CHECK(run_schedule(std::strtoull(one, nullptr, 10), &failures) == "");
         return;
     }
-    constexpr std::uint64_t seeds = tern::test::rounds(3000, 1500);
-    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
         CAPTURE(seed);
         REQUIRE(run_schedule(seed, &failures) == "");
     }
-    CHECK(failures > seeds / 3); // or else the faults were none
+    CHECK(failures > 1000); // or else the faults were none
 }

@@ -9,16 +9,3 @@
 #define TERN_TEST_SANITIZED
 #endif
 #endif
-
-namespace tern::test {
-
-/// How many rounds of a random test: fewer under sanitizers, which take ten times as long for each.
-constexpr int rounds(int plain, [[maybe_unused]] int sanitized) noexcept {
-#if defined(TERN_TEST_SANITIZED)
-    return sanitized;
-#else
-    return plain;
-#endif
-}
-
-} // namespace tern::test
