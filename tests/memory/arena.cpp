@@ -319,6 +319,104 @@ TEST_CASE("memory/arena: allocations never overlap and the capacity is never exc
     CHECK(gpu.largest_hole() == 64_KiB);
 }
 
+TEST_CASE("memory/arena: a range carved from the heap counts there what is in use, and asks the system for nothing") {
+    tern::basic_heap_arena<counting_pages> ram{4_MiB};
+    const long before = counting_pages::obtained;
+    const auto range = ram.carve(1_MiB);
+    REQUIRE(range != nullptr);
+    CHECK(range->where() == ram.where());
+    CHECK(ram.budget().used() == 0_B);
+    std::vector<tern::allocation> live;
+    for (std::uint64_t i = 0; i < 12; ++i) live.push_back(range->allocate({70'000 + i}, "slice"));
+    for (const tern::allocation& a : live) {
+        CHECK(reinterpret_cast<std::uintptr_t>(a.data()) % 4096 == 0);
+        std::memset(a.data(), 1, a.size().count);
+    }
+    const tern::allocation small = range->allocate(100_B, "small");
+    CHECK(ram.budget().used() == range->budget().used());
+    CHECK(ram.budget().used() == 840'166_B);
+    // Half of it is free, in pieces.
+    for (std::size_t i = 0; i < live.size(); i += 2) live[i] = {};
+    CHECK(range->budget().available() > 400'000_B);
+    CHECK(range->in_one_piece(70'000_B));
+    CHECK_FALSE(range->in_one_piece(400'000_B));
+    CHECK_THROWS_AS(static_cast<void>(range->allocate(400'000_B, "wide")), tern::budget_error);
+    CHECK(ram.budget().used() == 420'136_B);
+    live.clear();
+    CHECK(range->in_one_piece(400'000_B));
+    CHECK(counting_pages::obtained == before);
+    // The arena's own limit holds in the range too.
+    const tern::allocation beside = ram.allocate(3'500_KiB, "beside");
+    CHECK_THROWS_AS(static_cast<void>(range->allocate(800_KiB, "more")), tern::budget_error);
+    CHECK(range->allocate(400_KiB, "less"));
+    // What was written and is free again reads as zero once the system has it back.
+    std::byte* data = nullptr;
+    {
+        const tern::allocation a = range->allocate(100_KiB, "a");
+        data = a.data();
+        std::memset(data, 7, a.size().count);
+    }
+    range->trim();
+    const tern::allocation again = range->allocate(100_KiB, "again");
+    CHECK(again.data() == data);
+    CHECK(again.data()[5000] == std::byte{0});
+    CHECK(small.data() != nullptr);
+
+    CHECK(ram.carve(tern::unlimited)->budget().limit() == 4_MiB); // no more than its arena has
+    tern::heap_arena boundless;
+    CHECK(boundless.carve({std::uint64_t{1} << 62}) == nullptr);
+    tern::region_arena gpu{card, 1_MiB};
+    CHECK(gpu.carve(1_KiB) == nullptr);
+    CHECK(gpu.in_one_piece(1_MiB));
+    CHECK_FALSE(gpu.in_one_piece(1_MiB + 1_B));
+}
+
+TEST_CASE("memory/arena: blocks of all sizes take turns in a carved range and none is overwritten") {
+    tern::heap_arena ram{2_MiB};
+    const auto range = ram.carve(600'000_B);
+    REQUIRE(range != nullptr);
+    std::deque<std::pair<tern::allocation, unsigned char>> live;
+    std::uint32_t seed = 7;
+    const auto random = [&seed] { return (seed = seed * 1664525u + 1013904223u) >> 8; };
+    int made = 0;
+    for (int round = 0; round < 5000; ++round) {
+        const tern::bytes n{random() % 4 == 0 ? 64 * 1024 + random() % 100'000 : random() % 20'000};
+        while (!range->in_one_piece(n) || range->budget().available() < n) {
+            REQUIRE_FALSE(live.empty());
+            bool whole = true;
+            for (std::size_t i = 0; i < live.front().first.size().count; ++i)
+                whole = whole && live.front().first.data()[i] == static_cast<std::byte>(live.front().second);
+            if (!whole) FAIL("a block was overwritten");
+            live.pop_front();
+        }
+        const auto mark = static_cast<unsigned char>(round);
+        live.emplace_back(range->allocate(n, "x"), mark);
+        std::memset(live.back().first.data(), mark, n.count);
+        if (n >= 64_KiB) CHECK(reinterpret_cast<std::uintptr_t>(live.back().first.data()) % 4096 == 0);
+        ++made;
+    }
+    CHECK(made == 5000);
+    live.clear();
+    CHECK(range->budget().used() == 0_B);
+    CHECK(ram.budget().used() == 0_B);
+    CHECK(range->in_one_piece(599'000_B));
+}
+
+#if defined(TERN_DETAIL_POISON_SLABS)
+TEST_CASE("memory/arena: AddressSanitizer knows which bytes of a region nobody holds") {
+    tern::region_arena gpu{card, 1_MiB};
+    std::byte* data = nullptr;
+    {
+        const tern::allocation a = gpu.allocate(1000_B, "a");
+        data = a.data();
+        CHECK(__asan_region_is_poisoned(data, 1000) == nullptr);
+        CHECK(__asan_address_is_poisoned(data + 1000));
+    }
+    CHECK(__asan_address_is_poisoned(data));
+    CHECK(__asan_address_is_poisoned(data + 999));
+}
+#endif
+
 TEST_CASE("memory/arena: threads share a region") {
     tern::region_arena gpu{card, 1_MiB};
     std::vector<std::thread> threads;

@@ -176,3 +176,23 @@ TEST_CASE("model/allocation_alone: experts cached in the host's memory allocate 
         CHECK(m.run().store().counters(m.run().cpu()).evictions > 50);
     }
 }
+
+TEST_CASE(
+    "model/allocation_alone: slices of many sizes that take turns in the host's memory allocate nothing per token" *
+    doctest::skip(tern::frame_arena::pass_through)) {
+    for (const char* name :
+         {"tests/data/logits/llama_tied.gguf", "tests/data/logits/gemma3.gguf", "examples/data/tiny.gguf"}) {
+        CAPTURE(name);
+        const std::string path = test::source_file(name);
+        test::model plain(path, {.threads = 1});
+        const tern::graph g = plain.record();
+        const tern::contiguous_cache kv = plain.cache(64);
+        const std::uint64_t beside = plain.run().ram().budget().used().count + g.activation_room().count;
+        tern::pread_reader reader({.threads = 2});
+        // Room for two of the largest slices and a little, for what is streamed.
+        test::model m(path, {.threads = 2, .ram = {beside + tight_room(g, false) + 65'536}, .disk = &reader});
+        m.place(tern::layer_stream{.from = tern::tier_of<tern::direct>});
+        CHECK(fewest(m) == 0);
+        CHECK(m.run().store().counters().arrivals > 150);
+    }
+}

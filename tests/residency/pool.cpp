@@ -177,6 +177,33 @@ TEST_CASE("residency/pool: uses in another memory count, so that one clock order
     CHECK(b.victim(arrival_cause::demand) == static_cast<int>(cold));
 }
 
+TEST_CASE("residency/pool: a limited pool has a range of its own, a changed limit another, and what lies there stays") {
+    bench b;
+    CHECK(&b.pool.rooms() == &b.ram);
+    b.pool.bound(1_MiB);
+    tern::arena* const first = &b.pool.rooms();
+    CHECK(first != &b.ram);
+    CHECK(first->budget().limit() == 1_MiB);
+    CHECK(&b.pool.rooms() == first);
+    tern::allocation copy = first->allocate(600_KiB, "copy");
+    copy.data()[0] = std::byte{5};
+    b.pool.bound(tern::unlimited);
+    CHECK(&b.pool.rooms() == &b.ram);
+    b.pool.bound(1_MiB);
+    CHECK(&b.pool.rooms() == first);
+    b.pool.bound(2_MiB);
+    tern::arena* const second = &b.pool.rooms();
+    CHECK(second != first);
+    CHECK(second->budget().limit() == 2_MiB);
+    CHECK(b.ram.budget().used() == 600_KiB);
+    const tern::allocation other = second->allocate(300_KiB, "other");
+    b.pool.bound(3_MiB);
+    CHECK(b.pool.rooms().budget().limit() == 3_MiB);
+    CHECK(copy.data()[0] == std::byte{5});
+    copy = {};
+    CHECK(b.ram.budget().used() == 300_KiB);
+}
+
 TEST_CASE("residency/pool: the epoch changes with each arrival and departure, and not with uses") {
     bench b;
     const std::uint64_t empty = b.pool.epoch();

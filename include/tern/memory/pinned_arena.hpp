@@ -147,8 +147,7 @@ public:
 
     /// What is in use and what is kept for reuse, which is locked as well.
     bytes reserved() const { return budget_.reserved(); }
-    /// Gives what is kept for reuse back to the system.
-    void trim() noexcept { slabs_.trim(); }
+    void trim() noexcept override { slabs_.trim(); }
 
 private:
     std::byte* take(bytes n, std::string_view what) override { return slabs_.take(n, what); }

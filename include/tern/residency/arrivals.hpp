@@ -111,9 +111,10 @@ private:
     struct landing {
         allocation room{};
         bytes size{};
-        bytes counted{};        // against the pool
+        bool kept = false;      // placed: not counted against the pool
         std::uint64_t page = 1; // of the disk, where its pages go straight to their place
         std::uint64_t head = 0; // bytes of the first page before the slice
+        bytes counted() const noexcept { return kept ? bytes{} : size; }
     };
 
     struct wait_for {
@@ -189,7 +190,7 @@ private:
             spot = co_await find_room(a);
             if (spot.room) {
                 co_await move_in(a, spot);
-                under = block::make(a.run.count, spot.counted);
+                under = block::make(a.run.count, spot.counted());
             }
         } catch (...) { failure = std::current_exception(); }
         finish(a, std::move(spot), under, failure);
@@ -215,21 +216,21 @@ private:
     outcome take_room(const arrival& a, landing& spot, std::uint64_t& seen) {
         const std::lock_guard lock(mutex_);
         pool& p = pool_of(*a.on);
-        arena& memory = a.on->memory();
+        arena& memory = spot.kept ? a.on->memory() : p.rooms();
         const std::string& name = slices_[a.run.first].name;
         const arrival_cause cause = cause_of(a);
         // What was reserved may differ from what is needed by now: retention or the nearest copy may have changed.
         const auto fits = [&] {
-            return spot.counted <= a.reserved || p.has_room({spot.counted.count - a.reserved.count});
+            return spot.counted() <= a.reserved || p.has_room({spot.counted().count - a.reserved.count});
         };
-        if (a.run.count > 1 && spot.counted > p.limit()) return outcome::give_up; // before others leave in vain
+        if (a.run.count > 1 && spot.counted() > p.limit()) return outcome::give_up; // before others leave in vain
         for (;;) {
-            if (fits() && spot.size <= memory.budget().available()) {
+            if (fits() && spot.size <= memory.budget().available() && memory.in_one_piece(spot.size)) {
                 try {
                     spot.room = memory.allocate(spot.size, name);
                     take_from(p, a, spot);
                     return outcome::taken;
-                } catch (const budget_error&) {} // in pieces too small: others leave
+                } catch (const budget_error&) {} // taken by others meanwhile
             }
             copy_entry* const leaves = p.victim(cause);
             if (leaves == nullptr) break;
@@ -243,14 +244,14 @@ private:
         if (!fits())
             throw budget_error("the room for streamed and cached copies in " + to_string(p.where()) +
                                    " is too small for " + name + ": raise it or place less there",
-                               {.needed = spot.counted.count, .available = p.left().count});
-        spot.room = memory.allocate(spot.size, name); // which says what is missing
+                               {.needed = spot.counted().count, .available = p.left().count});
+        spot.room = a.on->memory().allocate(spot.size, name); // beside the pool's range, or it says what is missing
         take_from(p, a, spot);
         return outcome::taken;
     }
     static void take_from(pool& p, const arrival& a, const landing& spot) noexcept {
         p.give_back(a.reserved);
-        p.take(spot.counted);
+        p.take(spot.counted());
     }
 
     /// What was begun beforehand is in demand as soon as somebody waits for it. Under the lock.
@@ -278,7 +279,7 @@ private:
             spot.page = page;
             spot.size = {checked_mul(checked_add(spot.size.count, spot.head + page - 1) / page, page)};
         }
-        spot.counted = kept ? bytes{} : spot.size;
+        spot.kept = kept;
         return spot;
     }
 
@@ -356,7 +357,7 @@ private:
         if (under != nullptr)
             ++p->counters.transfers;
         else
-            p->give_back(spot.room ? spot.counted : a.reserved);
+            p->give_back(spot.room ? spot.counted() : a.reserved);
         const std::byte* data = spot.room.data() + spot.head;
         if (under != nullptr)
             under->room = std::move(spot.room);

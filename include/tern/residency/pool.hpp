@@ -11,6 +11,7 @@
 #include <tern/async/clock.hpp>
 #include <tern/async/mutex.hpp>
 #include <tern/base/units.hpp>
+#include <tern/memory/arena.hpp>
 #include <tern/memory/budget.hpp>
 #include <tern/residency/eviction.hpp>
 #include <tern/residency/front.hpp>
@@ -62,6 +63,14 @@ public:
     std::size_t moving() const noexcept { return moving_ + promised_; }
 
     void bound(bytes limit) noexcept { limit_ = limit; }
+
+    /// Where copies get their room that count here: in a limited pool a range of addresses of its own, where a memory
+    /// has such, so that slices of all sizes take turns in it.
+    arena& rooms() {
+        if (limit_ == unlimited) return on_->memory();
+        if (carved_ != limit_) carve();
+        return own_ != nullptr ? *own_ : on_->memory();
+    }
     void judge_by(std::shared_ptr<const eviction_policy> policy) noexcept {
         own_policy_ = std::move(policy);
         policy_ = own_policy_ ? own_policy_.get() : &least_recently_used;
@@ -156,6 +165,19 @@ public:
     pool_counters counters{};
 
 private:
+    /// Copies in the range before stay there until they leave.
+    void carve() {
+        std::erase_if(before_, [](const auto& range) { return range->budget().used() == bytes{}; });
+        before_.reserve(before_.size() + 1);
+        std::unique_ptr<arena> fresh = on_->memory().carve(limit_);
+        if (own_ != nullptr) {
+            own_->trim();
+            before_.push_back(std::move(own_));
+        }
+        own_ = std::move(fresh);
+        carved_ = limit_;
+    }
+
     void offer(copy_entry& c, copy_usage& usage) noexcept {
         if (leaves_some_time(c)) front_.offer(*policy_, tick_, {&c, &usage});
     }
@@ -176,6 +198,9 @@ private:
     const eviction_policy* policy_;
     bytes limit_ = unlimited;
     bytes used_{};
+    std::unique_ptr<arena> own_;
+    std::vector<std::unique_ptr<arena>> before_;
+    bytes carved_ = unlimited; // the limit that `own_` is for
     std::vector<cached_copy> members_;
     front front_;
     std::size_t reserved_ = 0;
