@@ -77,7 +77,7 @@ TEST_CASE("residency/pool: room is the limit less what is taken, also at and bey
     b.pool.promise(5_B);
     CHECK(b.pool.moving() == 1);
     CHECK(!b.pool.has_room(1_B));
-    b.pool.keep_promise();
+    b.pool.keep_promise(5_B);
     CHECK(b.pool.moving() == 0);
     CHECK(b.pool.used() == 10_B);
 }

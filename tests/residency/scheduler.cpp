@@ -90,6 +90,56 @@ TEST_CASE("residency/scheduler: what comes next is brought as far as there is ro
     CHECK(b.ram.budget().peak() <= tern::bytes{4 * size});
 }
 
+namespace {
+
+/// Passes over slices of very different sizes that stream into `memory`, in a room of `room` bytes, in order.
+void stream_many_sizes(tern::arena& memory, tern::bytes room) {
+    constexpr std::uint64_t sizes[] = {9'000, 100, 5'000, 7'000, 300, 9'000, 2'000, 64, 8'000, 3'000, 6'000, 1'000};
+    tern::run_loop home;
+    tern::heap_arena staging;
+    tern::cpu_device cpu{memory, 1};
+    std::uint64_t total = 0;
+    for (const std::uint64_t n : sizes) total += n;
+    counting_source file{static_cast<std::size_t>(total)};
+    tern::residency_store store(home, staging, {});
+    std::vector<tern::scheduled_use> uses;
+    std::uint64_t offset = 0;
+    for (const std::uint64_t n : sizes) {
+        const tern::slice_id id = store.add("slice", {.file = &file, .offset = offset}, {n});
+        store.assign(id, cpu, tern::retention::drop, false);
+        uses.push_back({id, &cpu, move, 16});
+        offset += n;
+    }
+    store.bound(cpu, room);
+    tern::scheduler order(store);
+    order.follow(uses);
+    home.run(store.drain());
+    const auto use = [&](tern::slice_id id) -> tern::task<> {
+        tern::lease held = store.try_borrow(id, cpu);
+        if (!held) held = co_await store.borrow(id, cpu, move);
+    };
+    for (int pass = 0; pass < 20; ++pass)
+        for (const tern::scheduled_use& u : uses) {
+            home.run(use(u.slice));
+            home.run(store.drain());
+        }
+    CHECK(store.counters(cpu).misses == 0);
+    CHECK(store.counters(cpu).evictions == 0);
+    CHECK(file.bytes_read <= 20 * total + room.count);
+}
+
+} // namespace
+
+TEST_CASE("residency/scheduler: slices of many sizes come in order and once a pass, wherever there are holes") {
+    for (const std::uint64_t room : {18'500u, 20'000u, 23'456u, 30'000u}) {
+        CAPTURE(room);
+        tern::region_arena region{{tern::tier_of<tern::pageable>, 0, 0}, {room}};
+        stream_many_sizes(region, {room});
+        tern::heap_arena ram{{room}};
+        stream_many_sizes(ram, {room});
+    }
+}
+
 TEST_CASE("residency/scheduler: no more is brought ahead than each use says") {
     for (const std::size_t ahead : {0u, 1u, 2u, 5u}) {
         CAPTURE(ahead);

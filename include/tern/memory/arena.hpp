@@ -94,8 +94,9 @@ inline allocation::~allocation() {
 
 /// One region of a fixed capacity, such as a device's memory: reserved at once and touched only where it is used. Best
 /// fit with merging of neighbours, so that a request fits exactly when a hole holds it. To free never allocates.
-/// Under a parent it is a part of the host's memory: requests from 64 KiB begin at a page, each counts with its own
-/// bytes, and there are addresses beyond the capacity for what rounding costs.
+/// Under a parent it is a part of the host's memory, for a pool: requests from 64 KiB begin at a page, each counts with
+/// its own bytes, and there are addresses beyond the capacity for what rounding costs. There the next hole that fits is
+/// taken, round and round: what streams leaves in the order in which it came, and large holes stay whole.
 template <class = void> class basic_region_arena final : public arena {
 public:
     basic_region_arena(location where, bytes capacity, tern::budget* parent = nullptr)
@@ -157,19 +158,20 @@ private:
         const std::uint64_t offset = first_in(from, n);
         const std::uint64_t size = occupied(offset, n);
         budget_.take(charged(size, n), what, n);
-        const hole before{from.offset, offset - from.offset};
-        const hole after{offset + size, from.offset + from.size - offset - size};
+        const hole head{from.offset, offset - from.offset};
+        const hole tail{offset + size, from.offset + from.size - offset - size};
         const auto at = holes_.begin() + static_cast<std::ptrdiff_t>(best);
-        if (before.size != 0 && after.size != 0) {
-            *at = before;
-            holes_.insert(at + 1, after);
-        } else if (before.size != 0 || after.size != 0) {
-            *at = before.size != 0 ? before : after;
+        if (head.size != 0 && tail.size != 0) {
+            *at = head;
+            holes_.insert(at + 1, tail);
+        } else if (head.size != 0 || tail.size != 0) {
+            *at = head.size != 0 ? head : tail;
         } else {
             holes_.erase(at);
         }
         ++live_;
-        touched_ = std::max(touched_, offset + size);
+        next_ = offset + size;
+        touched_ = std::max(touched_, next_);
         detail::mark_held(base_ + offset, n.count, size);
         return base_ + offset;
     }
@@ -185,9 +187,9 @@ private:
         while (next != holes_.end() && next->offset < offset) ++next;
         const bool joins_next = next != holes_.end() && next->offset == offset + size;
         if (next != holes_.begin()) {
-            hole& before = *(next - 1);
-            if (before.offset + before.size == offset) {
-                before.size += joins_next ? size + next->size : size;
+            hole& last = *(next - 1);
+            if (last.offset + last.size == offset) {
+                last.size += joins_next ? size + next->size : size;
                 if (joins_next) holes_.erase(next);
                 return;
             }
@@ -214,17 +216,22 @@ private:
         if (!part_ || n.count < smallest_in_pages) return h.offset;
         return h.offset + (page_size - h.offset % page_size) % page_size;
     }
-    /// The smallest hole that holds a request; their number where none does.
+    bool holds(const hole& h, bytes n) const noexcept {
+        const std::uint64_t skipped = first_in(h, n) - h.offset;
+        return h.size > skipped && h.size - skipped >= n.count;
+    }
+    /// The hole for a request; their number where none holds it.
     std::size_t best_hole(bytes n) const noexcept {
         std::size_t best = holes_.size();
-        for (std::size_t i = 0; i < holes_.size(); ++i) {
-            const hole& h = holes_[i];
-            const std::uint64_t skipped = first_in(h, n) - h.offset;
-            if (h.size > skipped && h.size - skipped >= n.count &&
-                (best == holes_.size() || h.size < holes_[best].size))
-                best = i;
-        }
+        for (std::size_t i = 0; i < holes_.size(); ++i)
+            if (holds(holes_[i], n) && (best == holes_.size() || before(holes_[i], holes_[best]))) best = i;
         return best;
+    }
+    /// Which of two holes is taken.
+    bool before(const hole& a, const hole& b) const noexcept {
+        if (!part_) return a.size < b.size;
+        const bool a_ahead = a.offset + a.size > next_;
+        return a_ahead != (b.offset + b.size > next_) ? a_ahead : a.offset < b.offset;
     }
 
     std::uint64_t largest() const noexcept {
@@ -238,6 +245,7 @@ private:
     bool part_; // of the host's memory
     std::uint64_t size_;
     std::byte* base_ = nullptr;
+    std::uint64_t next_ = 0;    // where the last request ended
     std::uint64_t touched_ = 0; // up to here it was used once
     mutable std::mutex mutex_;
     std::vector<hole> holes_; // by offset

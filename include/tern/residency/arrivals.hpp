@@ -107,15 +107,6 @@ private:
         arrival_listener* listener;
         bytes reserved{}; // in the pool already, by what comes ahead
     };
-    /// Where the bytes of a run go; without room where it was given up.
-    struct landing {
-        allocation room{};
-        bytes size{};
-        bool kept = false;      // placed: not counted against the pool
-        std::uint64_t page = 1; // of the disk, where its pages go straight to their place
-        std::uint64_t head = 0; // bytes of the first page before the slice
-        bytes counted() const noexcept { return kept ? bytes{} : size; }
-    };
 
     struct wait_for {
         arrivals& store;
@@ -176,7 +167,7 @@ private:
     }
     void keep_promise(const arrival& a) {
         const std::lock_guard lock(mutex_);
-        if (a.cause == arrival_cause::ahead) pool_of(*a.on).keep_promise();
+        if (a.cause == arrival_cause::ahead) pool_of(*a.on).keep_promise(a.reserved);
     }
 
     /// Begins in the caller's thread and goes on where transfers run.
@@ -217,22 +208,28 @@ private:
         const std::lock_guard lock(mutex_);
         pool& p = pool_of(*a.on);
         arena& memory = spot.kept ? a.on->memory() : p.rooms();
-        const std::string& name = slices_[a.run.first].name;
         const arrival_cause cause = cause_of(a);
         // What was reserved may differ from what is needed by now: retention or the nearest copy may have changed.
         const auto fits = [&] {
             return spot.counted() <= a.reserved || p.has_room({spot.counted().count - a.reserved.count});
         };
         if (a.run.count > 1 && spot.counted() > p.limit()) return outcome::give_up; // before others leave in vain
+        const bool beside = &memory != &a.on->memory();
         for (;;) {
-            if (fits() && spot.size <= memory.budget().available() && memory.in_one_piece(spot.size)) {
+            const bool enough = fits() && spot.size <= memory.budget().available();
+            if (enough && memory.in_one_piece(spot.size)) {
                 try {
-                    spot.room = memory.allocate(spot.size, name);
-                    take_from(p, a, spot);
-                    return outcome::taken;
+                    return settle(p, a, spot, memory);
                 } catch (const budget_error&) {} // taken by others meanwhile
             }
-            copy_entry* const leaves = p.victim(cause);
+            // What is still to be used makes room and no holes: where leases leave none, there is memory beside.
+            copy_entry* const leaves = p.victim(enough && beside ? arrival_cause::guess : cause);
+            if (leaves == nullptr && enough && beside) {
+                memory.trim();
+                try {
+                    return settle(p, a, spot, a.on->memory());
+                } catch (const budget_error&) { break; }
+            }
             if (leaves == nullptr) break;
             this->drop(*leaves);
             ++p.counters.evictions;
@@ -243,15 +240,15 @@ private:
         if (a.run.count > 1) return outcome::give_up;
         if (!fits())
             throw budget_error("the room for streamed and cached copies in " + to_string(p.where()) +
-                                   " is too small for " + name + ": raise it or place less there",
+                                   " is too small for " + slices_[a.run.first].name + ": raise it or place less there",
                                {.needed = spot.counted().count, .available = p.left().count});
-        spot.room = a.on->memory().allocate(spot.size, name); // beside the pool's range, or it says what is missing
-        take_from(p, a, spot);
-        return outcome::taken;
+        return settle(p, a, spot, a.on->memory()); // which says what is missing
     }
-    static void take_from(pool& p, const arrival& a, const landing& spot) noexcept {
+    outcome settle(pool& p, const arrival& a, landing& spot, arena& memory) {
+        spot.room = memory.allocate(spot.size, slices_[a.run.first].name);
         p.give_back(a.reserved);
         p.take(spot.counted());
+        return outcome::taken;
     }
 
     /// What was begun beforehand is in demand as soon as somebody waits for it. Under the lock.

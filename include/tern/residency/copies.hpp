@@ -171,7 +171,8 @@ protected:
     }
 
     bool roomy(bytes size, device& on) {
-        return pool_of(on).has_room(size) && size <= on.memory().budget().available();
+        pool& p = pool_of(on);
+        return p.has_room(size) && size <= on.memory().budget().available() && p.has_hole(size);
     }
 
     /// Marks the slices of a run as arriving; gives the entry of the first. On failure nothing is marked.

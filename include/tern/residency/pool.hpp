@@ -82,8 +82,11 @@ public:
     void take(bytes n) noexcept { used_.count += n.count; }
     void give_back(bytes n) noexcept { used_.count -= n.count; }
     /// Takes room for a transfer that has not begun yet; once it looks for its memory, it is no longer promised.
-    void promise(bytes n) noexcept { take(n), ++promised_; }
-    void keep_promise() noexcept { --promised_; }
+    void promise(bytes n) noexcept { take(n), ++promised_, promised_bytes_.count += n.count; }
+    void keep_promise(bytes n) noexcept { --promised_, promised_bytes_.count -= n.count; }
+    /// Whether what was promised and `n` bytes more find a hole, so that what comes ahead comes in order: a large slice
+    /// that found none would come late, and drive out the smaller ones that passed it.
+    bool has_hole(bytes n) { return rooms().in_one_piece({promised_bytes_.count + n.count}); }
 
     /// Room in the list of copies, so that `enter` cannot fail.
     void expect_more(std::size_t copies) {
@@ -206,6 +209,7 @@ private:
     std::size_t reserved_ = 0;
     std::size_t moving_ = 0;
     std::size_t promised_ = 0;
+    bytes promised_bytes_{};
     std::uint64_t& tick_;
     std::uint64_t epoch_ = 0;
     seconds busy_since_{};

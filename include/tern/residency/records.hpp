@@ -135,5 +135,16 @@ struct slice_run {
     std::uint32_t count = 1;
 };
 
+/// Where the bytes of a run go; without room where it was given up.
+struct landing {
+    allocation room{};
+    bytes size{};
+    bool kept = false;      // placed: not counted against the pool
+    std::uint64_t page = 1; // of the disk, where its pages go straight to their place
+    std::uint64_t head = 0; // bytes of the first page before the slice
+
+    bytes counted() const noexcept { return kept ? bytes{} : size; }
+};
+
 } // namespace detail
 } // namespace tern
