@@ -54,7 +54,10 @@ template <class File> kernel::rope_frequencies read_rope(const config_keys<File>
                                    static_cast<double>(keys.size("rope.scaling.original_context_length"))};
         yarn.beta_fast = keys.real_or("rope.scaling.yarn_beta_fast", 32.0f);
         yarn.beta_slow = keys.real_or("rope.scaling.yarn_beta_slow", 1.0f);
-        yarn.magnitude = keys.real_or("rope.scaling.attn_factor", 0.0f);
+        const double more = keys.real_or("rope.scaling.attn_factor", 1.0f); // on top of what yarn itself has
+        if (!(more > 0) || !std::isfinite(more))
+            keys.refuse("has a rope.scaling.attn_factor that is no positive number");
+        yarn.magnitude = more * kernel::yarn_magnitude(factor);
         yarn.whole_bounds = keys.prefix != "gpt-oss"; // no file says so: it is part of the model
         return kernel::rope_frequencies_of(dims, base, yarn);
     }
