@@ -1,5 +1,5 @@
 // From a model file to tensors: finds stored tensors by name, checks their shapes, and gives their slices to the
-// residency store. No weight is read.
+// residency store. No weight is read, but for what `numbers` gives.
 #pragma once
 
 #include <cstddef>
