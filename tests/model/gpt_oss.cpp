@@ -181,6 +181,27 @@ TEST_CASE("model/gpt_oss: no placement changes a bit: random splits, by fit, by 
     run(tern::layer_split{.layers = 2}, 4_MiB, tern::on_miss::fetch);
 }
 
+TEST_CASE("model/gpt_oss: experts come and go with their biases where few of them have room") {
+    test::model plain(file(), {.threads = 1});
+    const std::vector<float> expected = answer(plain);
+    const tern::graph g = plain.record(tokens);
+    std::uint64_t room = g.activation_room().count + 6 * (2176 + 3 * 4096); // an expert, each part in whole pages
+    for (const tern::planned_tensor& t : g.tensors)
+        if (t.shape.experts == 1) room += t.slice_size.count + 3 * 4096;
+    for (const tern::on_miss how : {tern::on_miss::fetch, tern::on_miss::compute, tern::on_miss::split}) {
+        test::model m(file(), {.threads = 2, .ram = 64_MiB, .vram = {room}});
+        m.run().ctx().treat_misses(tern::miss_policy(how), &m.run().time());
+        const tern::placement p = tern::expert_offload{}.place(g, m.run().machine());
+        for (std::size_t t = 0; t < g.tensors.size(); ++t)
+            CHECK(p.tensors[t].streamed() == (g.tensors[t].shape.experts == 8));
+        m.run().load(p, g);
+        CHECK(test::same_bits(answer(m, 1), expected));
+        CHECK(test::same_bits(answer(m), expected));
+        if (how == tern::on_miss::fetch) CHECK(m.run().store().counters(*m.run().accelerator()).evictions > 100);
+        if (how == tern::on_miss::compute) CHECK(m.run().ctx().expert_use().on_host > 100);
+    }
+}
+
 TEST_CASE(
     "model/gpt_oss: the biases of an expert are slices of it, and sinks are none: they are read when it is opened") {
     test::model m(file());
