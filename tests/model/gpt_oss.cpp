@@ -255,7 +255,7 @@ TEST_CASE("model/gpt_oss: tensors that are missing, misshapen or too many are na
         refused<tern::parse_error>(f, "blk.0.attn_sinks.weight");
     }
     test::model_file f = plain;
-    f.tensors["blk.0.attn_sinks.weight"] = {{4, 1}, "f64"};
+    f.tensors["blk.0.attn_sinks.weight"] = {{4}, "i32"};
     refused<tern::error>(f, "blk.0.attn_sinks.weight");
     f = plain;
     f.tensors["blk.0.ffn_gate_exps.bias"] = {{64, 3}}; // turned
