@@ -95,20 +95,14 @@ private:
         how.window = (s.layer + 1) % c.window_pattern == 0 ? 0 : c.window;
         how.sinks = w.sinks;
         const activation h = co_await rms_norm(s.ctx, x, w.attention_norm, c.norm_eps);
-        activation q = co_await heads(s, h, w.q, w.q_bias);
-        activation k = co_await heads(s, h, w.k, w.k_bias);
+        activation q = co_await linear(s.ctx, h, w.q, w.q_bias);
+        activation k = co_await linear(s.ctx, h, w.k, w.k_bias);
         activation v = co_await linear(s.ctx, h, w.v, w.v_bias);
+        q = co_await rope(s.ctx, std::move(q), s.angles, c.head_dim, kernel::rope_pairing::half_split);
+        k = co_await rope(s.ctx, std::move(k), s.angles, c.head_dim, kernel::rope_pairing::half_split);
         const activation y =
             co_await attention(s.ctx, std::move(q), std::move(k), std::move(v), s.tokens, s.cache, s.layer, how);
         co_return co_await linear(s.ctx, y, w.o, w.o_bias);
-    }
-
-    /// Queries or keys: projected and turned.
-    template <kv_cache Cache>
-    task<activation> heads(layer_step<Cache> s, const activation& h, const Weight& w, const Weight& bias) const {
-        activation y = co_await linear(s.ctx, h, w, bias);
-        co_return co_await rope(s.ctx, std::move(y), s.angles, this->config().head_dim,
-                                kernel::rope_pairing::half_split);
     }
 };
 
