@@ -69,6 +69,7 @@ MODELS = {
     "llama_rope_linear": ("llama", LlamaConfig(**base(), rope_parameters=rope("linear", 10000.0, factor=4.0))),
     "llama_rope_yarn": ("llama", LlamaConfig(**base(context=1024), rope_parameters=rope(
         "yarn", 10000.0, factor=4.0, original_max_position_embeddings=256))),
+    # a Mixtral
     "llama_moe": ("llama", MixtralConfig(**base(), num_local_experts=4, num_experts_per_tok=2, sliding_window=None,
                                          rope_parameters=rope("default", 1000000.0))),
     "qwen2": ("qwen2", Qwen2Config(**{k: v for k, v in base(tied=True, head_dim=8).items() if k != "head_dim"},
