@@ -214,6 +214,7 @@ TEST_CASE(
         CHECK(m.run().store().name(t.first + 7) == "blk.3.ffn_down_exps.bias[7]");
     }
     CHECK(biases);
+    CHECK(m.record().tensors.size() + m.config().layers == m.file().tensors().size());
     for (const tern::graph_node& node : m.record().nodes)
         if (node.active != 0) CHECK(node.tensors.size() == 6);
 }
