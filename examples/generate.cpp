@@ -43,8 +43,8 @@ constexpr const char* help = R"(generate: writes text with a language model.
 
 usage: generate [MODEL.gguf] [PROMPT] [options]
 
-  MODEL.gguf             llama (dense or with experts), qwen2, qwen3, qwen3moe or gemma3; one file or the first of a
-                         split set; or a llama2.c file (.bin). Default: examples/data/tiny.gguf
+  MODEL.gguf             llama (dense or with experts), qwen2, qwen3, qwen3moe, gemma3 or gpt-oss; one file or the first
+                         of a split set; or a llama2.c file (.bin). Default: examples/data/tiny.gguf
   --tokenizer FILE       the tokenizer of a llama2.c model (tok512.bin)
   --prompt TEXT          what to continue (also as second argument)
   --tokens N             how many tokens to write at most (default 64)

@@ -34,7 +34,7 @@ FFN = {
     "experts": {"experts": 1, "used": 1, "hidden": 1, "shared_hidden": 0},
 }
 # The architectures that include/tern/model/open_decoder.hpp opens; others are priced only.
-DECODED = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3")
+DECODED = ("llama", "qwen2", "qwen3", "qwen3moe", "gemma3", "gpt-oss")
 
 
 class Fault(Exception):
@@ -230,7 +230,9 @@ def row(name, model, summed):
     layers = sum(count for count, _, _ in groups(model))
     attention = model["attention"].values()
     lacking = sorted({a["kind"] for a in attention} - {"softmax"})
-    lacking += [word for word in ("gate", "sinks") if any(a.get(word) for a in attention)]
+    lacking += ["gate"] if any(a.get("gate") for a in attention) else []
+    if model["architecture"] != "gpt-oss":
+        lacking += ["sinks"] if any(a.get("sinks") for a in attention) else []
     if model["architecture"] not in DECODED:
         lacking = lacking or [model["architecture"]]
     off = 100 * (total / model["parameters"] - 1)

@@ -70,6 +70,32 @@ TEST_CASE("kernel/attention: a window counts the token itself") {
     CHECK(out[10] == 8.5f);
 }
 
+TEST_CASE("kernel/attention: a sink is one more key whose value is 0, and neither scale nor cap apply to it") {
+    const float k[] = {0.25f, -1, 2, 0.5f}, v[] = {4, 8, -2, 1};
+    for (const float sink : {-100.0f, -1.0f, 0.0f, 3.0f, 100.0f})
+        for (const std::size_t window : {0u, 2u})
+            for (const float cap : {0.0f, 1.5f}) {
+                CAPTURE(sink);
+                CAPTURE(window);
+                CAPTURE(cap);
+                double sum = 0, weights = std::exp(double(sink));
+                for (std::size_t j = window == 0 ? 0 : 4 - window; j < 4; ++j) {
+                    const double s = 0.5 * 3 * double(k[j]);
+                    const double w = std::exp(cap != 0 ? double(cap) * std::tanh(s / double(cap)) : s);
+                    sum += w * double(v[j]);
+                    weights += w;
+                }
+                const kv_page page{k, v, 4};
+                const sequence_pages sequence{&page, 1};
+                const std::int32_t sequence_of = 0, position = 3;
+                const float q = 3;
+                float out = 7;
+                run<attention>(
+                    {&q, 1, 1, 1, 1, 1, 0.5f, cap, window, &sink, &sequence, &sequence_of, &position, &out, 1});
+                CHECK(double(out) == doctest::Approx(sum / weights));
+            }
+}
+
 TEST_CASE("kernel/attention: a sink takes its share of the weight") {
     const float sink = 0;
     CHECK(one({0}, {3}, 0, 0, &sink) == 1.5f);

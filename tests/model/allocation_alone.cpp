@@ -84,10 +84,12 @@ std::uint64_t tight_room(const tern::graph& g, bool by_expert) {
     std::uint64_t expert = 0;
     for (const tern::planned_tensor& t : g.tensors) {
         largest = std::max(largest, t.slice_size.count + pages);
-        if (t.shape.experts == 1)
-            used += t.slice_size.count + pages;
-        else
-            expert = std::max(expert, 3 * (t.slice_size.count + pages));
+        if (t.shape.experts == 1) used += t.slice_size.count + pages;
+    }
+    for (const tern::graph_node& node : g.nodes) {
+        std::uint64_t parts = 0;
+        for (const std::size_t t : node.tensors) parts += g.tensors[t].slice_size.count + pages;
+        if (node.active != 0) expert = std::max(expert, parts);
     }
     return by_expert ? used + expert : 2 * largest;
 }
@@ -134,7 +136,7 @@ TEST_CASE("model/allocation_alone: operator new is counted") { test::check_alloc
 
 TEST_CASE("model/allocation_alone: decoding allocates nothing per token, dense or with experts, on one device or two" *
           doctest::skip(tern::frame_arena::pass_through)) {
-    for (const char* name : {"llama_tied", "llama_moe", "gemma3", "qwen3moe"})
+    for (const char* name : {"llama_tied", "llama_moe", "gemma3", "qwen3moe", "gpt_oss"})
         check(test::source_file(std::string("tests/data/logits/") + name + ".gguf"));
     for (const char* name : {"examples/data/tiny.gguf", "examples/data/tiny-moe.gguf"}) check(test::source_file(name));
 }
@@ -144,8 +146,8 @@ TEST_CASE("model/allocation_alone: streaming and caching allocate nothing per to
     for (const char* name :
          {"tests/data/logits/llama_tied.gguf", "tests/data/logits/llama_moe.gguf", "examples/data/tiny.gguf"})
         check_streaming(test::source_file(name), tern::layer_stream{}, false);
-    for (const char* name :
-         {"tests/data/logits/llama_moe.gguf", "tests/data/logits/qwen3moe.gguf", "examples/data/tiny-moe.gguf"})
+    for (const char* name : {"tests/data/logits/llama_moe.gguf", "tests/data/logits/qwen3moe.gguf",
+                             "tests/data/logits/gpt_oss.gguf", "examples/data/tiny-moe.gguf"})
         check_streaming(test::source_file(name), tern::expert_offload{}, true);
 }
 

@@ -225,7 +225,7 @@ TEST_CASE("model/migration: slices that move between passes leave the logits as 
 
 TEST_CASE("model/migration: slices that move during passes leave the logits as they are") {
     for (unsigned seed = 1; seed <= 12; ++seed)
-        for (const char* name : {"llama_tied", "llama_moe", "gemma3"}) fuzz(name, seed, true);
+        for (const char* name : {"llama_tied", "llama_moe", "gemma3", "gpt_oss_ramp"}) fuzz(name, seed, true);
 }
 
 TEST_CASE("model/migration: the memories are small enough for copies to leave for others") {

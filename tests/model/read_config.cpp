@@ -1,6 +1,7 @@
 // Hostile and unusual metadata: each is an error that names the file and the key, or is read as stated.
 #include <tern/model/read_config.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -92,6 +93,31 @@ TEST_CASE("model/read_config: zeros, and heads that do not divide") {
                 .set("llama.attention.key_length", std::uint32_t{0xfffffffe})
                 .set("llama.attention.value_length", std::uint32_t{0xfffffffe}),
             "key_length of 4294967294");
+}
+
+TEST_CASE(
+    "model/read_config: yarn, whose attention factor is one more on top, and whose bounds gpt-oss does not round") {
+    const auto yarn = [](const std::string& arch) {
+        test::model_file f = test::model_file::llama(arch);
+        f.set(arch + ".attention.key_length", std::uint32_t{16}).set(arch + ".rope.freq_base", 10.0f);
+        f.set(arch + ".rope.scaling.type", std::string("yarn")).set(arch + ".rope.scaling.factor", 8.0f);
+        f.set(arch + ".rope.scaling.original_context_length", std::uint32_t{16});
+        return f.set(arch + ".rope.scaling.yarn_beta_fast", 2.0f);
+    };
+    const double magnitude = 0.1 * std::log(8.0) + 1;
+    CHECK(read(yarn("llama")).rope.magnitude == doctest::Approx(magnitude));
+    CHECK(read(yarn("llama").set("llama.rope.scaling.attn_factor", 1.0f)).rope.magnitude == doctest::Approx(magnitude));
+    CHECK(read(yarn("llama").set("llama.rope.scaling.attn_factor", 0.5f)).rope.magnitude ==
+          doctest::Approx(magnitude / 2));
+    for (const float wrong : {0.0f, -1.0f, std::numeric_limits<float>::infinity()})
+        refused(yarn("llama").set("llama.rope.scaling.attn_factor", wrong), "attn_factor");
+    // Two turns at pair 0.839, one at 3.246: pair 2 lies between, at 1/2 of the way from 0 to 4.
+    const double plain = std::pow(10.0, -4.0 / 16);
+    const auto at = [&](double ramp) { return plain * (ramp / 8 + 1 - ramp); };
+    const double low = 16 * std::log(16 / (2 * 6.283185307179586)) / (2 * std::log(10.0));
+    const double high = 16 * std::log(16 / 6.283185307179586) / (2 * std::log(10.0));
+    CHECK(read(yarn("llama")).rope.inv_freq[2] == doctest::Approx(at(0.5)));
+    CHECK(read(yarn("gpt-oss")).rope.inv_freq[2] == doctest::Approx(at((2 - low) / (high - low))));
 }
 
 TEST_CASE("model/read_config: rope that makes no sense") {

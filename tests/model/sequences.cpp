@@ -104,7 +104,7 @@ template <class Cache> void check_cache(test::model& m, Cache& kv) {
 
 TEST_CASE(
     "model/sequences: three interleaved sequences give the bits of their solo runs, with windows and with experts") {
-    for (const char* name : {"gemma3", "llama_moe", "qwen2"}) {
+    for (const char* name : {"gemma3", "llama_moe", "qwen2", "gpt_oss"}) {
         CAPTURE(name);
         test::model m(test::source_file(std::string("tests/data/logits/") + name + ".gguf"));
         tern::contiguous_cache contiguous = m.cache(longest, 3);

@@ -2,6 +2,7 @@
 #include <tern/model/weights.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,30 @@ TEST_CASE("model/weights: a vector may be stored with a leading 1, and packed ex
         if (packed) CHECK(m.run().store().name(t.first + 2) == t.name + "[2]");
     }
     CHECK(logits_of(path).size() == 3 * 32);
+}
+
+TEST_CASE("model/weights: a row for each expert may be stored with or without a dimension of 1; numbers are read") {
+    test::temporary_folder folder;
+    test::model_file f = test::model_file::llama();
+    f.tensors["flat"] = {{3, 16}};
+    f.tensors["deep"] = {{3, 1, 16}};
+    f.tensors["other"] = {{16, 3}};
+    const tern::checkpoint file = tern::open_gguf(f.write(folder.file("m.gguf")));
+    tern::runtime run({.threads = 1});
+    tern::weights<tern::any_weight> from(file, run.store());
+    for (const char* name : {"flat", "deep"}) {
+        const tern::any_weight w = from.expert_vectors(name, 3, 16);
+        CHECK(w.shape() == tern::tensor_shape{1, 16, 3});
+        CHECK(w.slice_bytes() == 64_B);
+        CHECK_THROWS_AS(from.expert_vectors(name, 4, 12), tern::parse_error);
+    }
+    CHECK_THROWS_AS(from.expert_vectors("other", 3, 16), tern::parse_error);
+    CHECK_THROWS_AS(from.vector("flat", 48), tern::parse_error);
+    const std::vector<float> values = from.numbers("flat", 48);
+    REQUIRE(values.size() == 48);
+    CHECK(std::memcmp(values.data(), file.mapped(file.at("flat")).data(), 192) == 0);
+    CHECK_THROWS_AS(from.numbers("flat", 47), tern::parse_error);
+    CHECK_THROWS_AS(from.numbers("absent", 1), tern::parse_error);
 }
 
 TEST_CASE("model/weights: a stored tensor that the decoder does not use is refused, not ignored") {

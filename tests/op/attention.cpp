@@ -1,5 +1,6 @@
 #include <tern/op/attention.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -73,6 +74,48 @@ TEST_CASE("op/attention: a cache in a device's memory has its attention computed
     const tern::activation y = b.loop.run(tern::attention(b.ctx, b.on_gpu(b.make(std::vector<float>(4, 0), 1)), one(1),
                                                           one(9), batch, any, 0, two_heads));
     CHECK(y.on() == &b.gpu);
+}
+
+TEST_CASE("op/attention: sinks and a window, in prefill and in decode, from any cache and on any device") {
+    test::bench b;
+    // Scores are 0, so a token at position p that sees n keys gets the sum of their positions over n + e^sink.
+    const float sinks[] = {0, 2};
+    const auto run = [&](auto& kv, std::size_t tokens) {
+        tern::batch batch;
+        const std::size_t start = kv.length(0);
+        std::vector<float> v;
+        for (std::size_t i = 0; i < tokens; ++i) batch.add(0, start + i, 0);
+        for (std::size_t i = 0; i < tokens; ++i) v.insert(v.end(), 2, static_cast<float>(start + i));
+        kv.reserve(batch);
+        tern::attention_options how = two_heads;
+        how.window = 4;
+        how.sinks = sinks;
+        return b.values(tern::attention(b.ctx, b.make(std::vector<float>(tokens * 4, 0), tokens),
+                                        b.make(std::vector<float>(tokens * 2, 1), tokens), b.make(v, tokens), batch, kv,
+                                        0, how));
+    };
+    tern::contiguous_cache whole(b.ram, shape);
+    const std::vector<float> expected = run(whole, 11);
+    for (std::size_t t = 0; t < 11; ++t) {
+        double sum = 0, seen = 0;
+        for (std::size_t j = t < 4 ? 0 : t - 3; j <= t; ++j) sum += static_cast<double>(j), ++seen;
+        for (std::size_t h = 0; h < 2; ++h)
+            CHECK(static_cast<double>(expected[t * 4 + h * 2]) ==
+                  doctest::Approx(sum / (seen + std::exp(static_cast<double>(sinks[h])))));
+    }
+    const auto same_in_pieces = [&](auto&& kv) {
+        std::vector<float> all = run(kv, 3);
+        while (kv.length(0) < 11) {
+            const std::vector<float> one = run(kv, 1);
+            all.insert(all.end(), one.begin(), one.end());
+        }
+        CHECK(test::same(all, expected));
+    };
+    same_in_pieces(tern::contiguous_cache(b.ram, shape));
+    same_in_pieces(tern::contiguous_cache(b.gpu, shape));
+    same_in_pieces(tern::paged_cache(b.ram, shape, 3));
+    tern::contiguous_cache there(b.gpu, shape);
+    CHECK(test::same(run(there, 11), expected));
 }
 
 TEST_CASE("op/attention: widths, layers and options that do not fit are refused with their sizes") {

@@ -1,5 +1,6 @@
 #include <tern/op/experts.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -130,6 +131,99 @@ TEST_CASE("op/experts: any split of experts over two devices and any batch give 
     CHECK(b.store.counters().arrivals - before <=
           3); // one expert's gate, and its up and down where they were not there
     CHECK(test::same(b.values(tern::experts(b.ctx, x, w, {.used = 2})), y));
+}
+
+TEST_CASE("op/experts: biases of the router and of the experts, and the clamped gate, against double precision") {
+    test::bench b;
+    mixture m;
+    for (float& x : m.router) x *= 0.25f;
+    auto w = m.weights(b);
+    w.router = b.weight<tern::f32>(m.router, {count, width, 1}, "router");
+    const std::vector<float> of_router{0.5f, -1, 1.5f, 0}, of_gate = test::numbers(count * hidden, 41);
+    const std::vector<float> of_up = test::numbers(count * hidden, 42), of_down = test::numbers(count * width, 43);
+    w.router_bias = b.weight<tern::f32>(of_router, {1, count, 1}, "router_bias");
+    w.gate_bias = b.weight<tern::f32>(of_gate, {1, hidden, count}, "gate_bias");
+    w.up_bias = b.weight<own::halves>(of_up, {1, hidden, count}, "up_bias");
+    w.down_bias = b.weight<tern::f32>(of_down, {1, width, count}, "down_bias");
+    const auto dot = [&](const std::vector<float>& a, std::size_t row, const std::vector<double>& x) {
+        double sum = 0;
+        for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(a[row * x.size() + i]) * x[i];
+        return sum;
+    };
+    std::size_t clamped = 0;
+    const auto expert = [&](std::size_t e, const std::vector<double>& x) {
+        std::vector<double> h(hidden), y(width);
+        for (std::size_t r = 0; r < hidden; ++r) {
+            const double g = dot(m.gate, e * hidden + r, x) + static_cast<double>(of_gate[e * hidden + r]);
+            const double u = dot(m.up, e * hidden + r, x) + static_cast<double>(of_up[e * hidden + r]);
+            const double low = std::min(g, 7.0);
+            clamped += g > 7 || std::fabs(u) > 7 ? 1 : 0;
+            h[r] = (std::clamp(u, -7.0, 7.0) + 1) * low / (1 + std::exp(-1.702 * low));
+        }
+        for (std::size_t r = 0; r < width; ++r)
+            y[r] = dot(m.down, e * width + r, h) + static_cast<double>(of_down[e * width + r]);
+        return y;
+    };
+    const tern::expert_options how{.used = 2,
+                                   .softmax = tern::kernel::router_softmax::after_top_k,
+                                   .normalise = false,
+                                   .act = tern::kernel::activation_kind::silu_clamped};
+    const std::vector<float> values = test::numbers(7 * width, 44);
+    const tern::activation x = b.make(values, 7);
+    const std::vector<float> y = b.values(tern::experts(b.ctx, x, w, how));
+    for (std::size_t t = 0; t < 7; ++t) {
+        const std::vector<double> in(values.begin() + static_cast<std::ptrdiff_t>(t * width),
+                                     values.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
+        std::vector<double> logits(count);
+        for (std::size_t e = 0; e < count; ++e) logits[e] = dot(m.router, e, in) + static_cast<double>(of_router[e]);
+        std::vector<std::size_t> order{0, 1, 2, 3};
+        std::stable_sort(order.begin(), order.end(), [&](auto p, auto q) { return logits[p] > logits[q]; });
+        const double second = 1 / (1 + std::exp(logits[order[0]] - logits[order[1]]));
+        const std::vector<double> best = expert(order[0], in), next = expert(order[1], in);
+        double largest = 1;
+        for (std::size_t i = 0; i < width; ++i) largest = std::max({largest, std::fabs(best[i]), std::fabs(next[i])});
+        for (std::size_t i = 0; i < width; ++i)
+            CHECK(std::fabs(static_cast<double>(y[t * width + i]) - ((1 - second) * best[i] + second * next[i])) <=
+                  1e-5 * largest);
+    }
+    CHECK(clamped > 10);
+
+    // Anywhere the same bits; a bias moves with its expert.
+    w.each_part([&](const test::op_weight& part) {
+        for (const std::size_t e : {1u, 2u}) b.loop.run(b.store.place(part.slice(e), b.gpu, &tern::blocking::move));
+    });
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, how)), y));
+    w.each_part([&](const test::op_weight& part) {
+        for (std::size_t e = 0; e < count; ++e) {
+            b.store.evict(part.slice(e), b.gpu);
+            b.store.assign(part.slice(e), b.gpu, tern::retention::cache);
+        }
+    });
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, how)), y));
+    CHECK(b.store.state(w.gate_bias.slice(2), b.gpu.memory().where()) == tern::copy_state::resident);
+    CHECK(b.ctx.expert_use().active.count % w.each().count == 0);
+    b.put(w.router, b.gpu);
+    CHECK(test::same(b.values(tern::experts(b.ctx, x, w, how)), y));
+
+    // All three biases or none, each of its size; and they are recorded with their experts.
+    auto wrong = w;
+    wrong.up_bias = {};
+    CHECK_THROWS_AS(b.loop.run(tern::experts(b.ctx, x, wrong, how)), tern::shape_error);
+    wrong = w;
+    wrong.down_bias = b.weight({1, 8, count}, "short_bias");
+    CHECK(test::has(test::text_of<tern::shape_error>([&] { b.loop.run(tern::experts(b.ctx, x, wrong, how)); }),
+                    "short_bias"));
+    wrong = w;
+    wrong.router_bias = b.weight({1, 3, 1}, "router_short");
+    CHECK(test::has(test::text_of<tern::shape_error>([&] { b.loop.run(tern::experts(b.ctx, x, wrong, how)); }),
+                    "router_short"));
+    b.loop.run(tern::experts(b.recording, b.recording.make(b.cpu, 2, width), w, how));
+    const tern::graph g = std::move(b.notes).finish({});
+    REQUIRE(g.nodes.size() == 2);
+    CHECK(g.nodes[0].tensors.size() == 2);
+    REQUIRE(g.nodes[1].tensors.size() == 6);
+    CHECK(g.tensors[g.nodes[1].tensors[0]].name == "gate_exps");
+    CHECK(g.tensors[g.nodes[1].tensors[5]].name == "down_bias");
 }
 
 TEST_CASE("op/experts: a shared expert is added, weighed by its own gate where it has one") {

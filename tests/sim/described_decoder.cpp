@@ -39,6 +39,17 @@ tern::model_description tiny_mixture(const tern::decoder_config& c) {
     return m;
 }
 
+/// The same of a small GPT-OSS.
+tern::model_description tiny_gpt_oss(const tern::decoder_config& c) {
+    tern::model_description m = tiny_mixture(c);
+    m.architecture = "gpt-oss";
+    m.tied_output = false;
+    m.attentions.push_back(m.attentions.front());
+    m.attentions.front().window = c.window;
+    for (std::size_t i = 0; i < c.layers; ++i) m.layers[i].attention = i % 2;
+    return m;
+}
+
 /// Decode and prefill rates of a committed model on a machine.
 std::pair<double, double> rates(const std::string& name, const tern::machine& machine) {
     const tern::cost_by cost{tern::roofline(machine)};
@@ -77,6 +88,33 @@ TEST_CASE("sim/described_decoder: it calls what the ready-made decoder of the sa
             CHECK(a.tensors[a.nodes[i].tensors[t]].name == b.tensors[b.nodes[i].tensors[t]].name);
     }
     CHECK(described->config().cache_for(10).width == ready->config().cache_for(10).width);
+}
+
+TEST_CASE("sim/described_decoder: the price of GPT-OSS is that of its decoder, but for biases and sinks") {
+    const tern::checkpoint real = tern::open_checkpoint(test::source_file("tests/data/logits/gpt_oss.gguf"));
+    const tern::cost_by<test::by_bytes> cost{test::by_bytes{}};
+    tern::simulation sim(test::plain_machine(), cost);
+    const auto ready = test::open(real, sim.store());
+    const tern::model_description m = tiny_gpt_oss(ready->config());
+    const tern::checkpoint file = tern::described_file(m);
+    const auto described = tern::open_described(m, file, sim.store());
+    const tern::graph a = tern::record(*ready, sim.loop(), sim.host(), 16);
+    const tern::graph b = tern::record(*described, sim.loop(), sim.host(), 16);
+    REQUIRE(a.nodes.size() == b.nodes.size());
+    for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+        CAPTURE(i);
+        CHECK(a.nodes[i].op == b.nodes[i].op);
+        CHECK(a.nodes[i].rows == b.nodes[i].rows);
+        CHECK(a.nodes[i].cols == b.nodes[i].cols);
+        CHECK(a.nodes[i].active == b.nodes[i].active);
+        CHECK(a.nodes[i].layer == b.nodes[i].layer);
+        REQUIRE(a.nodes[i].tensors.size() >= b.nodes[i].tensors.size()); // biases come last
+        for (std::size_t t = 0; t < b.nodes[i].tensors.size(); ++t)
+            CHECK(a.tensors[a.nodes[i].tensors[t]].shape == b.tensors[b.nodes[i].tensors[t]].shape);
+    }
+    sim.maps(real);
+    sim.load(tern::layer_split{}.place(a, sim.machine()), a);
+    CHECK(sim.decode(*ready, 16, 2).tokens_per_second() > 0);
 }
 
 TEST_CASE("sim/described_decoder: decoding is bound by the bytes of what a token uses") {

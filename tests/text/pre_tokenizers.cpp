@@ -74,6 +74,29 @@ TEST_CASE("text/pre_tokenizers: each kind cuts as its models were trained") {
     CHECK(cut("qwen2", "e\u0301t") == list{"e", "\u0301t"});
 }
 
+TEST_CASE("text/pre_tokenizers: the words of o200k, which GPT-OSS has, as Python's regex module cuts them") {
+    struct row {
+        std::string_view text;
+        list parts;
+    };
+    // By the pattern that is published with tiktoken as o200k_base; regex 2026.11.19.
+    const row rows[] = {
+        {"HTTPServer's iPhone15 can't; you'RE he'd'nt",
+         {"HTTPServer's", " i", "Phone", "15", " can't", ";", " you'RE", " he'd", "'nt"}},
+        {"user@example.com/a//b\r\n\r\n  x = 1234567.89;\n\n\tif (!ok) { return -1; }  ",
+         {"user", "@example", ".com", "/a",  "//", "b", "\r\n\r\n", " ",       " x", " =", " ", "123", "456", "7", ".",
+          "89",   ";\n\n",    "\tif", " (!", "ok", ")", " {",       " return", " -", "1",  ";", " }",  "  "}},
+        {"na\u00EFve caf\u00E9 e\u0301t\u00C9 \u01C5ungla \u02B0a \u65E5\u672C\u8A9EABC\u306E\u6587\u7AE0 "
+         "\u0645\u0631\u062D\u0628\u0627\u064B \u0939\u093F\u0928\u094D\u0926\u0940",
+         {"na\u00EFve", " caf\u00E9", " e\u0301t", "\u00C9", " \u01C5ungla", " \u02B0a",
+          " \u65E5\u672C\u8A9EABC\u306E\u6587\u7AE0", " \u0645\u0631\u062D\u0628\u0627\u064B",
+          " \u0939\u093F\u0928\u094D\u0926\u0940"}},
+        {"\u00BD\u00B2\u0663\u0664\u0665\u0666 \u216B 12\u00A034 \U0001F469\u200D\U0001F680!!\u2026\u2014 \u00A0 a",
+         {"\u00BD\u00B2\u0663", "\u0664\u0665\u0666", " ", "\u216B", " ", "12", "\u00A0", "34",
+          " \U0001F469\u200D\U0001F680!!\u2026\u2014", " \u00A0", " a"}}};
+    for (const row& r : rows) CHECK(cut("gpt-4o", r.text) == r.parts);
+}
+
 TEST_CASE("text/pre_tokenizers: habits that go with a name") {
     CHECK(find_pre_tokenizer("llama-bpe").whole_first);
     CHECK(find_pre_tokenizer("llama-bpe").add_bos);

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include <tern/base/error.hpp>
-#include <tern/format/formats.hpp>
 #include <tern/kernel/rope_scaling.hpp>
 #include <tern/model/config.hpp>
-#include <tern/tensor/visit.hpp>
+#include <tern/model/read_floats.hpp>
 
 namespace tern {
 
@@ -36,29 +35,6 @@ template <class File> struct config_keys {
     [[noreturn]] void refuse(const std::string& why) const { throw parse_error(why, {.path = file.path()}); }
 };
 
-/// A small stored tensor as floats, read now.
-template <class File, class Stored>
-std::vector<float> read_floats(const File& file, const Stored& t, std::size_t count) {
-    std::uint64_t numbers = 1;
-    for (const std::uint64_t n : t.shape) numbers = checked_mul(numbers, n, "a shape");
-    const std::size_t index = all_formats::index_of_name(t.format);
-    if (numbers != count || index == all_formats::size)
-        throw parse_error("has " + std::to_string(numbers) + " numbers in " + std::string(t.format) + ", expected " +
-                              std::to_string(count),
-                          {.path = file.path(), .tensor = t.name});
-    std::vector<std::byte> raw(t.bytes);
-    file.read(t, raw);
-    std::vector<float> values(count);
-    visit_format<all_formats>(index, [&]<format F>() {
-        typename F::block block;
-        for (std::size_t i = 0; i < count / F::block_size; ++i) {
-            std::memcpy(&block, raw.data() + i * sizeof block, sizeof block);
-            F::decode(block, values.data() + i * F::block_size);
-        }
-    });
-    return values;
-}
-
 template <class File> kernel::rope_frequencies read_rope(const config_keys<File>& keys, std::size_t head_dim) {
     const std::size_t dims = keys.size_or("rope.dimension_count", head_dim);
     if (dims == 0 || dims % 2 != 0 || dims > head_dim)
@@ -78,7 +54,11 @@ template <class File> kernel::rope_frequencies read_rope(const config_keys<File>
                                    static_cast<double>(keys.size("rope.scaling.original_context_length"))};
         yarn.beta_fast = keys.real_or("rope.scaling.yarn_beta_fast", 32.0f);
         yarn.beta_slow = keys.real_or("rope.scaling.yarn_beta_slow", 1.0f);
-        yarn.magnitude = keys.real_or("rope.scaling.attn_factor", 0.0f);
+        const double more = keys.real_or("rope.scaling.attn_factor", 1.0f); // on top of what yarn itself has
+        if (!(more > 0) || !std::isfinite(more))
+            keys.refuse("has a rope.scaling.attn_factor that is no positive number");
+        yarn.magnitude = more * kernel::yarn_magnitude(factor);
+        yarn.whole_bounds = keys.prefix != "gpt-oss"; // no file says so: it is part of the model
         return kernel::rope_frequencies_of(dims, base, yarn);
     }
     if (kind != "none") throw unsupported_error("rope scaling \"" + kind + "\"", {.path = keys.file.path()});

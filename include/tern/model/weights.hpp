@@ -1,5 +1,5 @@
 // From a model file to tensors: finds stored tensors by name, checks their shapes, and gives their slices to the
-// residency store. No weight is read.
+// residency store. No weight is read, but for what `numbers` gives.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include <tern/format/formats.hpp>
 #include <tern/model/config.hpp>
+#include <tern/model/read_floats.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/prefetched.hpp>
 
@@ -47,6 +48,19 @@ public:
     /// A packed tensor of shape [experts, rows, cols]; each expert is a slice.
     Weight experts(const std::string& name, std::size_t experts, std::size_t rows, std::size_t cols) {
         return make(name, {rows, cols, experts});
+    }
+
+    /// A stored tensor of shape [experts, size], a row for each expert; each is a slice.
+    Weight expert_vectors(const std::string& name, std::size_t experts, std::size_t size) {
+        return make(name, {1, size, experts});
+    }
+
+    /// The numbers of a small stored tensor, read now, for what operators take as plain numbers. Throws parse_error
+    /// with file and tensor where it is missing, of another size, or holds what is no finite number.
+    std::vector<float> numbers(const std::string& name, std::size_t size) {
+        std::vector<float> values = detail::read_floats(file_, file_.at(name), size);
+        used_.push_back(name);
+        return values;
     }
 
     /// Throws unsupported_error for a stored tensor that nobody asked for: a decoder that leaves one out would compute
@@ -97,12 +111,14 @@ private:
         return Weight(store_, first, format, shape, name);
     }
 
-    /// Leading dimensions of 1 do not count: a vector may be stored with or without one.
+    /// Leading dimensions of 1 do not count: a vector may be stored with or without one; nor do rows of 1 for each
+    /// expert.
     static bool fits(const auto& stored, const tensor_shape& shape) {
         const std::uint64_t wanted[3] = {shape.experts, shape.rows, shape.cols};
         std::uint64_t found[3] = {1, 1, 1};
         if (stored.shape.size() > 3) return false;
         for (std::size_t i = 0; i < stored.shape.size(); ++i) found[3 - stored.shape.size() + i] = stored.shape[i];
+        if (shape.rows == 1 && shape.experts != 1 && found[0] == 1) std::swap(found[0], found[1]);
         return found[0] == wanted[0] && found[1] == wanted[1] && found[2] == wanted[2] && stored.bytes != 0;
     }
 

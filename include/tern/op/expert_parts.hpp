@@ -28,16 +28,33 @@ struct expert_options {
 
 /// The weights of a mixture. Shapes: router [experts, width], gate and up [experts, hidden, width],
 /// down [experts, width, hidden]; the shared expert's, where there is one, without the experts' dimension, and its own
-/// gate [1, width] (a sigmoid), which may be empty for none.
+/// gate [1, width] (a sigmoid), which may be empty for none. Biases may be empty, those of the experts all three
+/// together: of the router [1, experts], of gate and up [experts, 1, hidden], of down [experts, 1, width].
 template <weight_tensor Weight> struct expert_weights {
     Weight router{};
     Weight gate{};
     Weight up{};
     Weight down{};
+    Weight router_bias{};
+    Weight gate_bias{};
+    Weight up_bias{};
+    Weight down_bias{};
     Weight shared_gate{};
     Weight shared_up{};
     Weight shared_down{};
     Weight shared_router{};
+
+    /// Calls fn for each tensor whose slices are the experts'.
+    template <class Fn> void each_part(Fn fn) const {
+        for (const Weight* part : {&gate, &up, &down, &gate_bias, &up_bias, &down_bias})
+            if (*part) fn(*part);
+    }
+    /// Bytes of one expert.
+    bytes each() const {
+        bytes sum{};
+        each_part([&](const Weight& part) { sum += part.slice_bytes(); });
+        return sum;
+    }
 };
 
 namespace detail {
@@ -117,6 +134,10 @@ void check_experts(const activation& x, const expert_weights<Weight>& w, const e
     same(w.gate, w.gate.rows(), x.cols());
     same(w.up, w.gate.rows(), x.cols());
     same(w.down, x.cols(), w.gate.rows());
+    if (w.gate_bias || w.up_bias || w.down_bias) {
+        for (const Weight* t : {&w.gate_bias, &w.up_bias}) same(*t, 1, w.gate.rows());
+        same(w.down_bias, 1, x.cols());
+    }
     if (how.used == 0 || how.used > count)
         throw shape_error("a router of " + std::to_string(count) + " experts cannot choose " + std::to_string(how.used),
                           {.tensor = w.router.name()});
@@ -126,7 +147,7 @@ void check_experts(const activation& x, const expert_weights<Weight>& w, const e
 template <weight_tensor Weight>
 task<routing> route(context& ctx, const activation& x, const expert_weights<Weight>& w, const expert_options& how) {
     device& host = ctx.host();
-    const activation logits = co_await ctx.bring(co_await linear(ctx, x, w.router), host);
+    const activation logits = co_await ctx.bring(co_await linear(ctx, x, w.router, w.router_bias), host);
     const std::size_t tokens = x.rows();
     const std::size_t experts = w.router.rows();
     routing r{ctx.make(host, 1, routing::floats(tokens, how.used, experts)), tokens, how.used, experts};
@@ -149,20 +170,34 @@ task<routing> route(context& ctx, const activation& x, const expert_weights<Weig
     co_return r;
 }
 
+/// The product with one expert's matrix; its bias may be empty.
+template <weight_tensor Weight>
+task<void> multiply_expert(context& ctx, device& on, const Weight& w, const Weight& bias, std::size_t expert,
+                           const float* x, std::size_t tokens, float* y) {
+    if (!bias) {
+        co_await multiply(ctx, on, w, expert, x, tokens, y);
+        co_return;
+    }
+    const activation row = co_await decode_row(ctx, on, bias, expert);
+    co_await multiply(ctx, on, w, expert, x, tokens, y, row.data());
+}
+
 /// One expert over its rows of `in` [rows, width], into the same rows of `out`, all in memory that `on` reads.
 template <weight_tensor Weight>
 task<void> one_expert(context& ctx, device& on, const expert_weights<Weight>& w, std::size_t expert, const float* in,
                       std::size_t rows, float* out, kernel::activation_kind act) {
     activation gate = ctx.make(on, rows, w.gate.rows());
     const activation up = ctx.make(on, rows, w.gate.rows());
-    co_await multiply(ctx, on, w.gate, expert, in, rows, gate.data());
-    co_await multiply(ctx, on, w.up, expert, in, rows, up.data());
+    co_await multiply_expert(ctx, on, w.gate, w.gate_bias, expert, in, rows, gate.data());
+    co_await multiply_expert(ctx, on, w.up, w.up_bias, expert, in, rows, up.data());
     gate = co_await gated(ctx, std::move(gate), up, act);
-    co_await multiply(ctx, on, w.down, expert, gate.data(), rows, out);
+    co_await multiply_expert(ctx, on, w.down, w.down_bias, expert, gate.data(), rows, out);
 }
 
 template <weight_tensor Weight> bool all_readable(const expert_weights<Weight>& w, device& on, std::size_t expert) {
-    return w.gate.readable(on, expert) && w.up.readable(on, expert) && w.down.readable(on, expert);
+    bool all = true;
+    w.each_part([&](const Weight& part) { all = all && part.readable(on, expert); });
+    return all;
 }
 
 /// Of the missing experts that the host could compute, how many are fetched; those that are not are given to the host.
@@ -185,7 +220,7 @@ expert_groups share_out(context& ctx, const expert_weights<Weight>& w, const rou
     std::size_t missing = 0;
     device* to = nullptr;
     expert_counters& counted = ctx.expert_use();
-    const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
+    const bytes each = w.each();
     for (std::size_t e = 0; e < r.experts; ++e) {
         r.turns()[e] = r.rows_of(e) != 0 ? 1 : 0;
         if (r.turns()[e] == 0) continue;
@@ -209,8 +244,8 @@ expert_groups share_out(context& ctx, const expert_weights<Weight>& w, const rou
         if (group == 0 || groups.all[static_cast<std::size_t>(group - 1)].missed) continue;
         std::size_t end = e + 1;
         while (end < r.experts && r.turns()[end] == group) ++end;
-        for (const Weight* part : {&w.gate, &w.up, &w.down})
-            part->expect(*groups.all[static_cast<std::size_t>(group - 1)].on, e, end - e);
+        device& on = *groups.all[static_cast<std::size_t>(group - 1)].on;
+        w.each_part([&](const Weight& part) { part.expect(on, e, end - e); });
         e = end - 1;
     }
     return groups;
@@ -247,7 +282,7 @@ task<expert_rows> run_experts(context& ctx, const expert_weights<Weight>& w, con
                                                   .rows = r.pairs(),
                                                   .y = in.data(),
                                                   .y_stride = width});
-    const bytes each = w.gate.slice_bytes() + w.up.slice_bytes() + w.down.slice_bytes();
+    const bytes each = w.each();
     for (const bool wait : {false, true})
         for (std::size_t e = 0; e < r.experts; ++e) {
             if (r.turns()[e] != number || (!wait && !all_readable(w, on, e))) continue;

@@ -11,9 +11,9 @@
 namespace tern {
 
 /// x [tokens, width] -> [tokens, width]: for each token the sum over its chosen experts, in the order of the router's
-/// ranking, of weight * down(act(gate x) * up x), plus the shared expert. An expert is leased and computed where the
-/// plan has it, or on the host where it is missing there and the context's miss policy says so; one that no token chose
-/// is not touched.
+/// ranking, of weight * down(act(gate x) * up x), plus the shared expert; biases are added where there are some. An
+/// expert is leased and computed where the plan has it, or on the host where it is missing there and the context's miss
+/// policy says so; one that no token chose is not touched.
 ///
 ///     auto y = co_await tern::experts(ctx, h, layer.experts, {.used = 2});
 template <weight_tensor Weight>
@@ -24,12 +24,15 @@ task<activation> experts(context& ctx, const activation& x, const expert_weights
         const std::size_t pairs = x.rows() * how.used;
         into->call("route", x.rows(), w.router.rows());
         into->uses(w.router);
+        if (w.router_bias) into->uses(w.router_bias);
         into->call("experts", x.rows(), width, how.used);
-        for (const Weight* t : {&w.gate, &w.up, &w.down}) into->uses(*t);
+        w.each_part([&](const Weight& part) { into->uses(part); });
         // Alive at once: the gathered rows, their results, and gate and up of one expert that every token chose.
         const activation in = ctx.make(ctx.host(), pairs, width);
         const activation out = ctx.make(ctx.host(), pairs, width);
         const activation hidden = ctx.make(ctx.host(), 2 * x.rows(), w.gate.rows());
+        for (const Weight* t : {&w.gate_bias, &w.down_bias}) // one after another, too
+            if (*t) static_cast<void>(ctx.make(ctx.host(), 1, t->cols()));
         for (const Weight* t : {&w.gate, &w.up, &w.down})
             static_cast<void>(detail::room_q8(ctx, ctx.host(), *t, x.rows())); // one after another
         if (w.shared_gate) static_cast<void>(co_await detail::shared_expert(ctx, x, w, how.act));

@@ -90,10 +90,11 @@ task<void> multiply(context& ctx, device& on, const Weight& w, std::size_t exper
                                         worthwhile_rows(bytes_of_row(w), tokens));
 }
 
-/// A weight of one row, decoded to f32 on a device.
-template <weight_tensor Weight> task<activation> decode_row(context& ctx, device& on, const Weight& w) {
+/// A weight of one row, or that of one expert, decoded to f32 on a device.
+template <weight_tensor Weight>
+task<activation> decode_row(context& ctx, device& on, const Weight& w, std::size_t expert = 0) {
     static constexpr std::int32_t first = 0;
-    const lease held = co_await w.lend(on);
+    const lease held = co_await w.lend(on, expert);
     activation row = ctx.make(on, 1, w.cols());
     co_await ctx.launch<kernel::embed>(on, w,
                                        {.table = held.data(),

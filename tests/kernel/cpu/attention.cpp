@@ -58,6 +58,31 @@ TEST_CASE("kernel/cpu/attention: hand-computed cases") {
     CHECK(one(k, v, 10, 4) == 8.5f);
 }
 
+TEST_CASE("kernel/cpu/attention: sinks far from the scores leave everything or nothing, as in the reference") {
+    if (!has_avx2()) return;
+    constexpr std::size_t heads = 6, dim = 8, keys = 77, width = heads * dim;
+    numbers from{3};
+    const auto k = from(keys * dim, -2, 2), v = from(keys * dim, -2, 2), q = from(keys * width, -2, 2);
+    const float sinks[heads] = {-1e4f, -30, 0, 30, 1e4f, -std::numeric_limits<float>::infinity()};
+    const kv_page page{k.data(), v.data(), keys};
+    const sequence_pages sequence{&page, 1};
+    std::vector<std::int32_t> positions(keys), sequence_of(keys);
+    for (std::size_t t = 0; t < keys; ++t) positions[t] = static_cast<std::int32_t>(t);
+    for (const std::size_t window : {0u, 5u, 40u}) {
+        std::vector<float> out(keys * width), expected(out);
+        attention::args args{
+            q.data(),         width,      keys, heads, 1, dim, 0.4f, 0, window, sinks, &sequence, sequence_of.data(),
+            positions.data(), out.data(), width};
+        attention_avx2(args, 0, attention::items(args));
+        args.out = expected.data();
+        run<attention>(args);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            REQUIRE(std::abs(double(out[i]) - double(expected[i])) <= 4e-6);
+            if (i % width / dim == 4) REQUIRE(out[i] == 0); // the sink takes all
+        }
+    }
+}
+
 TEST_CASE("kernel/cpu/attention: within 2e-6 of the reference; pages, batches and splits change no bit") {
     if (!has_avx2()) return;
     struct shape {
