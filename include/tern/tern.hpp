@@ -3,8 +3,9 @@
 // The plain kernels come with it. For the fast ones include <tern/cpu.hpp> in one source file, or link
 // tern::cpu_kernels. To keep this header cheap, what programs need once is elsewhere: <tern/model/runtime.hpp> (the
 // loop, memories, devices and residency of a program), the policies that stream (<tern/plan/layer_stream.hpp> and its
-// neighbours), <tern/transfer/repacked.hpp>, <tern/file/open_checkpoint.hpp>, <tern/file/gguf_writer.hpp>, the decoder of
-// GPT-OSS (<tern/model/gpt_oss.hpp>), and <tern/model/open_decoder.hpp> (any model file, with all decoders compiled).
+// neighbours), <tern/transfer/repacked.hpp>, <tern/file/open_checkpoint.hpp>, <tern/file/gguf_writer.hpp>, the
+// decoder of GPT-OSS (<tern/model/gpt_oss.hpp>), and <tern/model/open_decoder.hpp> (any model file, with all decoders
+// compiled).
 #pragma once
 
 #include <tern/async/event.hpp>
