@@ -112,6 +112,17 @@ template <class = void> void fill_pools(const std::vector<expert_layer>& layers,
             }
 }
 
+/// Brings the slices that a pool is to keep, in their order, while there is room.
+template <class = void>
+void fill_pinned(const pool_plan& pool, const std::vector<expert_layer>& layers, residency_store& store) {
+    for (const slice_id id : pool.how.pinned)
+        for (const expert_layer& layer : layers)
+            for (const expert_layer::part& part : layer.parts)
+                if (id >= part.first && id - part.first < layer.experts && layer.on->memory().where() == pool.where &&
+                    store.bring_ahead({&id, 1}, *layer.on, part.move) == 0)
+                    return;
+}
+
 } // namespace detail
 
 /// Places every slice, in the order of the graph. Copies of an earlier placement that this one does not want are given
@@ -138,7 +149,10 @@ task<Void> apply(const placement& p, const graph& g, residency_store& store, std
             if (holder != &computing) store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
         }
     }
-    if (p.fill) detail::fill_pools(cached_experts(p, g, devices), store);
+    if (!p.fill) co_return;
+    const std::vector<expert_layer> layers = cached_experts(p, g, devices);
+    for (const pool_plan& pool : p.pools) detail::fill_pinned(pool, layers, store);
+    detail::fill_pools(layers, store);
 }
 
 } // namespace tern
