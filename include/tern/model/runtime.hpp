@@ -106,7 +106,8 @@ public:
     /// Sets bytes of the RAM's budget aside that are no weights, such as the key-value cache, before a plan is made.
     void reserve(bytes n) { machine_ = machine_.with_reserved(cpu_.memory().where(), n); }
 
-    /// Checks a placement against the budgets, then brings the weights to their places.
+    /// Checks a placement against the budgets, then brings the weights to their places. Where it says how to treat
+    /// missing experts, they are treated so from then on.
     void load(const placement& p, const graph& g, std::stop_token stop = {}, arrival_listener* listener = nullptr) {
         check(p, g, machine_);
         order_.follow({});
@@ -114,6 +115,7 @@ public:
         loop_.run(apply(p, g, store_, devices(), std::move(stop), listener));
         order_.guess_experts(cached_experts(p, g, devices()), guess_);
         order_.follow(streaming_order(p, g, devices()));
+        if (p.misses) context_.treat_misses(miss_policy(*p.misses), &time_);
     }
 
 private:
