@@ -97,6 +97,15 @@ std::vector<expert_layer> cached_experts(const placement& p, const graph& g, std
     return layers;
 }
 
+/// Gives up what was cached under an earlier placement: a copy that stays would be counted in its pool, also where the
+/// next placement keeps it for good.
+template <class = void> void give_up_cached(const std::vector<expert_layer>& layers, residency_store& store) {
+    for (const expert_layer& layer : layers)
+        for (const expert_layer::part& part : layer.parts)
+            for (std::size_t e = 0; e < layer.experts; ++e)
+                store.evict(part.first + static_cast<slice_id>(e), *layer.on);
+}
+
 namespace detail {
 
 /// Brings cached experts while there is room: the first of each layer, then the second of each. They come beside what

@@ -127,8 +127,10 @@ public:
         disk_.kept_in_ram(nullptr);
         order_.follow({});
         order_.guess_experts({}, {});
+        give_up_cached(cached_, store_);
+        cached_ = cached_experts(p, g, devices());
         loop_.run(apply(p, g, store_, devices()));
-        order_.guess_experts(cached_experts(p, g, devices()), guess_);
+        order_.guess_experts(cached_, guess_);
         const seconds took = time_.now() - begin;
         cache_on_ = keepers(p, g);
         context_.treat_misses(miss_policy(p.misses.value_or(misses_)), &time_);
@@ -265,6 +267,7 @@ private:
     std::deque<sim_device> accelerators_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
     scheduler order_;
+    std::vector<expert_layer> cached_{}; // by the placement that was loaded last
     bytes guess_;
     on_miss misses_;
     context context_;
