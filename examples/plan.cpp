@@ -49,9 +49,9 @@ constexpr const char* help = R"(plan MODEL.gguf|model.json [options]
   --explain              every tensor's place and the reason, for one policy
   --trace FILE           a timeline of one decoded token, for one policy, to be opened in a browser's trace viewer
   --json                 the table as JSON
-  Figures are those of a run in virtual time, and what estimates predict: for a chunk of the prompt and for one token, the
-  latter also where experts are as popular as 1 / rank. automatic has a plan for the prompt and one for single tokens; the
-  change between them is in a line of its own, with its ratios to layer_split and to the better of layer_split and
+  Figures are those of a run in virtual time, and what estimates predict: for a chunk of the prompt and for one token,
+  the latter also where experts are as popular as 1 / rank. automatic has a plan for the prompt and one for single
+  tokens. Lines of their own have the change between them, ratios to layer_split and to the better of layer_split and
   expert_offload, and the least time that the bytes of a token allow.
 )";
 
