@@ -55,6 +55,10 @@ memory
                          layer_split=N        the last N layers in vram, the rest on the CPU
                          layer_stream         weights stream through vram, or through RAM where there is no vram
                          expert_offload       experts are cached by use, all else stays in fast memory
+                         automatic            what is predicted to be fastest for single tokens, by the prices of
+                                              --machine; missing experts as --on-miss says (then default: split)
+  --machine NAME|FILE    for automatic: a machine like this one, rtx3060_laptop, rtx4090_64g, rtx6000_ada_nvme, h100,
+                         h200, cpu2, or in JSON; memories are those of --vram and --ram
   --on-miss WAY          what is done about experts that are wanted in vram and not there: fetch (default), compute (on
                          the CPU), or split between both by their measured bandwidths; with --disk direct all are
                          fetched. compute and split fill the cache of expert_offload at the start
@@ -392,11 +396,11 @@ int run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv, {"prompt",      "tokenizer",  "tokens",  "context",  "vram",
-                                        "link",        "latency-us", "ram",     "threads",  "activations",
-                                        "policy",      "disk",       "on-miss", "eviction", "guess",
-                                        "temperature", "top-k",      "top-p",   "min-p",    "repetition-penalty",
-                                        "seed"},
+        const options args(argc, argv,
+                           {"prompt",   "tokenizer", "tokens",      "context", "vram",    "link",  "latency-us",
+                            "ram",      "threads",   "activations", "policy",  "machine", "disk",  "on-miss",
+                            "eviction", "guess",     "temperature", "top-k",   "top-p",   "min-p", "repetition-penalty",
+                            "seed"},
                            {"load", "pinned", "strict", "json", "explain", "special", "help"});
         if (args.on("help")) {
             std::cout << help;

@@ -67,6 +67,7 @@ inline std::vector<std::string> without_effect(const options& args, const placin
             note(name, "this plan caches no experts; --policy expert_offload does, with --vram or --disk direct");
     if (const tern::bytes guess = args.size("guess", {}); plan.cached && guess.count != 0 && guess < plan.expert)
         note("guess", "an expert has " + to_string(plan.expert));
+    if (args.has("machine") && where.policy != "automatic") note("machine", "only --policy automatic goes by prices");
     if (where.fill && !plan.elsewhere && where.direct && plan.cached)
         notes.push_back(
             "--on-miss fills the cache of experts at the start and changes nothing else: the CPU cannot read "

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,11 +13,13 @@
 #include <tern/memory/open_reader.hpp>
 #include <tern/model/runtime.hpp>
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/automatic.hpp>
 #include <tern/plan/expert_offload.hpp>
 #include <tern/plan/first_fit.hpp>
 #include <tern/plan/layer_split.hpp>
 #include <tern/plan/layer_stream.hpp>
 
+#include "machine_of.hpp"
 #include "options.hpp"
 
 /// The options --policy, --disk and --load, checked.
@@ -24,10 +27,12 @@ struct placing {
     std::string policy = "first_fit";
     std::size_t layers = 0; ///< of layer_split
     tern::tier_info from = tern::tier_of<tern::mapped>;
-    std::string eviction = "frequency"; ///< of cached experts
-    bool fill = false;                  ///< the cache of experts at the start
-    bool direct = false;                ///< files are read past the page cache
-    bool strict = false;                ///< a lesser way of reading or locking is an error
+    std::string eviction = "frequency";          ///< of cached experts
+    bool fill = false;                           ///< the cache of experts at the start
+    bool direct = false;                         ///< files are read past the page cache
+    std::optional<tern::machine> prices{};       ///< of automatic: what its processors and links are like
+    tern::on_miss misses = tern::on_miss::split; ///< the most that automatic may do about missing experts
+    bool strict = false;                         ///< a lesser way of reading or locking is an error
 
     static placing of(const options& args) {
         placing p;
@@ -46,15 +51,23 @@ struct placing {
             throw tern::config_error("--eviction is lru or frequency, not \"" + p.eviction + "\"");
         const auto equals = p.policy.find('=');
         const bool known = p.policy == "first_fit" || p.policy == "all_cpu" || p.policy == "layer_stream" ||
-                           p.policy == "expert_offload";
+                           p.policy == "expert_offload" || p.policy == "automatic";
         if (p.policy.substr(0, equals) == "layer_split") {
             if (equals == p.policy.npos)
                 throw tern::config_error("--policy layer_split needs a number: layer_split=20");
             p.layers = options::whole_number("--policy layer_split", p.policy.substr(equals + 1));
             p.policy = "layer_split";
         } else if (!known) {
-            throw tern::config_error("there is no policy \"" + p.policy +
-                                     "\": first_fit, all_cpu, layer_split=N, layer_stream or expert_offload");
+            throw tern::config_error(
+                "there is no policy \"" + p.policy +
+                "\": first_fit, all_cpu, layer_split=N, layer_stream, expert_offload or automatic");
+        }
+        if (p.policy == "automatic") {
+            if (!args.has("machine"))
+                throw tern::config_error(
+                    "--policy automatic goes by prices: name a machine like this one with --machine");
+            p.prices = machine_of(args.text("machine", ""));
+            p.misses = tern::parse_on_miss(args.text("on-miss", "split"));
         }
         return p;
     }
@@ -72,7 +85,24 @@ struct placing {
         if (policy == "layer_stream") return tern::layer_stream{.from = from}.place(g, m);
         if (policy == "expert_offload")
             return tern::expert_offload{.from = from, .eviction = eviction, .fill = fill}.place(g, m);
+        if (policy == "automatic") {
+            tern::chain_options how;
+            how.rest = rest;
+            return tern::automatic<>{tern::roofline(priced(m)), how, misses}.place(g, priced(m));
+        }
         return tern::first_fit{.rest = rest}.place(g, m);
+    }
+
+private:
+    /// The processors and links of the machine that was named, with the memories of the runtime.
+    tern::machine priced(const tern::machine& m) const {
+        tern::machine priced = *prices;
+        for (tern::memory_space& s : priced.memories) {
+            const tern::memory_space* const here = m.memory_at(s.where);
+            s.budget = here != nullptr ? here->budget : tern::bytes{};
+            s.reserved = here != nullptr ? here->reserved : tern::bytes{};
+        }
+        return priced;
     }
 };
 

@@ -1,4 +1,5 @@
 // What would a model do on a machine? Runs it in virtual time under every policy, without its weights.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -10,23 +11,25 @@
 #include <vector>
 
 #include <tern/base/json_writer.hpp>
-#include <tern/cost/machine_json.hpp>
-#include <tern/cost/presets.hpp>
 #include <tern/cost/roofline.hpp>
 #include <tern/file/open_checkpoint.hpp>
 #include <tern/model/open_decoder.hpp>
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/automatic.hpp>
+#include <tern/plan/bound.hpp>
 #include <tern/plan/by_tensor.hpp>
 #include <tern/plan/expert_offload.hpp>
 #include <tern/plan/explain.hpp>
 #include <tern/plan/first_fit.hpp>
 #include <tern/plan/layer_split.hpp>
 #include <tern/plan/layer_stream.hpp>
+#include <tern/plan/token_tiers.hpp>
 #include <tern/sim/described_decoder.hpp>
 #include <tern/sim/described_file.hpp>
 #include <tern/sim/simulation.hpp>
 #include <tern/sim/trace.hpp>
 
+#include "machine_of.hpp"
 #include "options.hpp"
 
 namespace {
@@ -35,15 +38,21 @@ constexpr const char* help = R"(plan MODEL.gguf|model.json [options]
   Predicts what a model would do on a machine, under every policy, without loading it.
   --machine NAME|FILE    rtx3060_laptop, rtx4090_64g, rtx6000_ada_nvme, h100, h200, cpu2, or a machine in JSON
                          (default rtx4090_64g)
-  --policy NAME          all (default), all_cpu, first_fit, layer_split, layer_stream, expert_offload or by_tensor
+  --policy NAME          all (default), all_cpu, first_fit, layer_split, layer_stream, expert_offload (or =uniform,
+                         =first_layers, =last_layers), by_tensor or automatic
   --prompt N             tokens of the prompt, in chunks of 512 (default 512)
   --context N            tokens that are there when decoding is measured, and that the cache has room for (default 2048)
   --vram SIZE --ram SIZE other budgets than the machine's
   --skew S               routing of experts: 0 is uniform (default), the expert of rank r weighs 1 / r^S
-  --on-miss HOW          fetch (default), compute or split, of experts that are not where they are computed
+  --on-miss HOW          fetch (default; split for automatic), compute or split, of experts that are not where they are
+                         computed
   --explain              every tensor's place and the reason, for one policy
   --trace FILE           a timeline of one decoded token, for one policy, to be opened in a browser's trace viewer
   --json                 the table as JSON
+  Figures are those of a run in virtual time, and what estimates predict: for a chunk of the prompt and for one token,
+  the latter also where experts are as popular as 1 / rank. automatic has a plan for the prompt and one for single
+  tokens. Lines of their own have the change between them, ratios to layer_split and to the better of layer_split and
+  expert_offload, and the least time that the bytes of a token allow.
 )";
 
 struct question {
@@ -53,6 +62,7 @@ struct question {
     std::size_t context = 2048;
     double skew = 0;
     tern::on_miss misses = tern::on_miss::fetch;
+    bool misses_given = false;
 };
 
 struct answer {
@@ -60,21 +70,12 @@ struct answer {
     std::string refused{}; ///< why there is none
     double load = 0, prefill = 0, decode = 0;
     std::string prefill_bound{}, decode_bound{};
-    double moved = 0; ///< bytes over all links for a decoded token
+    double moved = 0;                                                      ///< bytes over all links for a decoded token
+    double foreseen_prefill = 0, foreseen_decode = 0, foreseen_skewed = 0; ///< tokens a second, by estimate
+    double bound = 0;                                                      ///< least seconds of a token
+    double change = 0;                                                     ///< seconds between two plans
+    std::string ways{};                                                    ///< of the plans that automatic took
 };
-
-tern::machine machine_of(const std::string& name) {
-    using namespace tern::machines;
-    if (name == "rtx3060_laptop") return rtx3060_laptop();
-    if (name == "rtx4090_64g") return rtx4090_64g();
-    if (name == "rtx6000_ada_nvme") return rtx6000_ada_nvme();
-    if (name == "h100") return h100();
-    if (name == "h200") return h200();
-    if (name == "cpu2") return cpu2();
-    if (name.find(".json") == name.npos)
-        throw tern::config_error("there is no machine \"" + name + "\": see --help, or name a file in JSON");
-    return tern::parse_machine(tern::read_text_file(name), name);
-}
 
 /// A model with its file, in one simulation.
 struct opened {
@@ -95,18 +96,61 @@ struct opened {
     }
 };
 
-tern::placement place(const std::string& policy, const tern::graph& g, const tern::machine& m, std::size_t context) {
-    if (policy == "all_cpu") return tern::all_cpu{}.place(g, m);
-    if (policy == "first_fit") return tern::first_fit{}.place(g, m);
-    if (policy == "layer_split") return tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, m);
-    if (policy == "layer_stream") return tern::layer_stream{.from = tern::tier_of<tern::mapped>}.place(g, m);
-    if (policy == "expert_offload") return tern::expert_offload{}.place(g, m);
-    if (policy == "by_tensor") {
-        tern::chain_options how;
-        how.how.shape = {.tokens = 1, .context = context, .habits = {.cache_on_host = false}};
-        return tern::by_tensor{tern::roofline(m), how}.place(g, m);
+tern::chain_options options_of(std::size_t tokens, std::size_t context) {
+    tern::chain_options how; // the simulation has set the room of the cache aside
+    how.how.shape = {.tokens = tokens, .context = context, .habits = {.cache_on_host = false}};
+    return how;
+}
+
+/// The plans of the prompt and of single tokens: one and the same, but for automatic.
+struct plans {
+    tern::placement prompt{};
+    tern::placement token{};
+};
+
+plans place(const std::string& policy, const tern::graph& g, const tern::machine& m, const question& q,
+            std::size_t chunk) {
+    const auto both = [](tern::placement p) { return plans{p, p}; };
+    if (policy == "all_cpu") return both(tern::all_cpu{}.place(g, m));
+    if (policy == "first_fit") return both(tern::first_fit{}.place(g, m));
+    if (policy == "layer_split")
+        return both(tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, m));
+    if (policy == "layer_stream") return both(tern::layer_stream{.from = tern::tier_of<tern::mapped>}.place(g, m));
+    using enum tern::expert_choice;
+    if (policy == "expert_offload") return both(tern::expert_offload{}.place(g, m));
+    if (policy == "expert_offload=uniform") return both(tern::expert_offload{.experts = uniform}.place(g, m));
+    if (policy == "expert_offload=first_layers") return both(tern::expert_offload{.experts = first_layers}.place(g, m));
+    if (policy == "expert_offload=last_layers") return both(tern::expert_offload{.experts = last_layers}.place(g, m));
+    const tern::chain_options how = options_of(1, q.context);
+    if (policy == "by_tensor") return both(tern::by_tensor{tern::roofline(m), how}.place(g, m));
+    if (policy == "automatic") {
+        tern::token_tiers<> tiers{{{}, how, q.misses_given ? q.misses : tern::on_miss::split}, {{1, 256}}};
+        if (chunk > 1) tiers.ranges.push_back({chunk, 8});
+        const tern::tiered_placement placed = tiers.place(g, m);
+        return {placed.plan_for(chunk), placed.plan_for(1)};
     }
     throw tern::config_error("there is no policy \"" + policy + "\": see --help");
+}
+
+/// What estimates say.
+void foresee(answer& a, const plans& p, const tern::graph& g, const tern::machine& m, const question& q,
+             std::size_t chunk) {
+    const tern::roofline cost(m);
+    tern::chain_options how = options_of(chunk, q.prompt > chunk ? q.prompt / 2 : 0);
+    how.how.misses = q.misses;
+    a.foreseen_prefill = static_cast<double>(chunk) / tern::estimate(g, p.prompt, m, cost, how.how).total.count;
+    how = options_of(1, q.context);
+    how.how.misses = q.misses;
+    a.foreseen_decode = 1 / tern::estimate(g, p.token, m, cost, how.how).total.count;
+    a.bound = tern::least_time(g, m, cost, how.how).count;
+    std::size_t experts = 0;
+    for (const tern::planned_tensor& t : g.tensors) experts = std::max(experts, t.shape.experts);
+    for (std::size_t r = 1; r <= experts && experts > 1; ++r) how.how.popularity.push_back(1 / static_cast<double>(r));
+    a.foreseen_skewed = 1 / tern::estimate(g, p.token, m, cost, how.how).total.count;
+    a.change = tern::switch_price(p.prompt, p.token, g, m, cost).count;
+    const auto way = [](std::string_view name) { return std::string(name.substr(name.find(": ") + 2)); };
+    if (a.policy == "automatic")
+        a.ways = way(p.prompt.policy) + " for the prompt; " + way(p.token.policy) + " for single tokens";
 }
 
 answer ask(const std::string& policy, const question& q, std::vector<tern::sim_event>* events, bool explain) {
@@ -117,9 +161,10 @@ answer ask(const std::string& policy, const question& q, std::vector<tern::sim_e
     constexpr std::size_t chunk = 512;
     const tern::graph g = tern::record(*o.model, sim.loop(), sim.host(), std::min(chunk, q.prompt));
     sim.reserve_cache(*o.model, g, q.context);
-    const tern::placement p = place(policy, g, sim.machine(), q.context);
-    if (explain) std::cout << tern::explain(p, g, sim.machine());
-    a.load = sim.load(p, g).count;
+    const plans p = place(policy, g, sim.machine(), q, std::min(chunk, q.prompt));
+    if (explain) std::cout << tern::explain(p.token, g, sim.machine());
+    foresee(a, p, g, sim.machine(), q, std::min(chunk, q.prompt));
+    a.load = sim.load(p.prompt, g).count;
     tern::seconds prefill{};
     for (std::size_t done = 0; done < q.prompt; done += chunk) {
         const tern::pass_report r = sim.prefill(*o.model, std::min(chunk, q.prompt - done), done);
@@ -127,6 +172,7 @@ answer ask(const std::string& policy, const question& q, std::vector<tern::sim_e
         a.prefill_bound = r.bound()->name;
     }
     a.prefill = static_cast<double>(q.prompt) / prefill.count;
+    if (!tern::same_plan(p.prompt, p.token)) static_cast<void>(sim.load(p.token, g));
     static_cast<void>(sim.decode(*o.model, q.context, 2)); // streams reach their steady state
     sim.tell(events);
     const std::size_t tokens = events != nullptr ? 1 : 8;
@@ -138,16 +184,48 @@ answer ask(const std::string& policy, const question& q, std::vector<tern::sim_e
     return a;
 }
 
+/// The answer of a policy whose name begins so and that is fastest by a figure; null where there is none.
+const answer* best_of(const std::vector<answer>& answers, std::string_view begins, double answer::*figure) {
+    const answer* best = nullptr;
+    for (const answer& a : answers)
+        if (a.policy.rfind(begins, 0) == 0 && a.refused.empty() && (best == nullptr || a.*figure > best->*figure))
+            best = &a;
+    return best;
+}
+
+/// automatic against others, for one figure.
+void compare(const std::vector<answer>& answers, const char* what, double answer::*figure) {
+    const answer* const mine = best_of(answers, "automatic", figure);
+    const answer* const split = best_of(answers, "layer_split", figure);
+    const answer* const offload = best_of(answers, "expert_offload", figure);
+    if (mine == nullptr || split == nullptr || offload == nullptr) return;
+    const double better = std::max(split->*figure, offload->*figure);
+    std::printf("automatic, %s: %.2f times layer_split, %.2f times the better of layer_split and expert_offload\n",
+                what, mine->*figure / (split->*figure), mine->*figure / better);
+}
+
 void print(const std::vector<answer>& answers) {
-    std::printf("%-15s %9s %14s %14s %12s  %s\n", "policy", "load s", "prefill tok/s", "decode tok/s", "MB/token",
-                "bound by (prefill / decode)");
+    std::printf("%-27s %28s   %s\n", "", "in virtual time", "tokens a second, predicted");
+    std::printf("%-27s %8s %9s %9s %9s   %9s %9s %9s  %s\n", "policy", "load s", "prefill", "decode", "MB/token",
+                "prefill", "decode", "skewed", "bound by (prefill / decode)");
     for (const answer& a : answers) {
         if (!a.refused.empty())
-            std::printf("%-15s %s\n", a.policy.c_str(), a.refused.c_str());
+            std::printf("%-27s %s\n", a.policy.c_str(), a.refused.c_str());
         else
-            std::printf("%-15s %9.2f %14.2f %14.2f %12.1f  %s / %s\n", a.policy.c_str(), a.load, a.prefill, a.decode,
-                        a.moved / 1e6, a.prefill_bound.c_str(), a.decode_bound.c_str());
+            std::printf("%-27s %8.2f %9.2f %9.2f %9.1f   %9.2f %9.2f %9.2f  %s / %s\n", a.policy.c_str(), a.load,
+                        a.prefill, a.decode, a.moved / 1e6, a.foreseen_prefill, a.foreseen_decode, a.foreseen_skewed,
+                        a.prefill_bound.c_str(), a.decode_bound.c_str());
     }
+    compare(answers, "prefill as predicted", &answer::foreseen_prefill);
+    compare(answers, "decode as predicted", &answer::foreseen_decode);
+    compare(answers, "prefill in virtual time", &answer::prefill);
+    compare(answers, "decode in virtual time", &answer::decode);
+    const answer* const mine = best_of(answers, "automatic", &answer::foreseen_decode);
+    if (mine == nullptr) return;
+    std::printf("automatic: %s; %.2f s for a change between them\n", mine->ways.c_str(), mine->change);
+    std::printf(
+        "a token takes %.2f ms as predicted; its bytes over the bandwidths take %.2f ms at least (%.2f a second)\n",
+        1e3 / mine->foreseen_decode, 1e3 * mine->bound, 1 / mine->bound);
 }
 
 std::string json_of(const std::vector<answer>& answers) {
@@ -161,6 +239,10 @@ std::string json_of(const std::vector<answer>& answers) {
         }
         w.key("load_seconds").value(a.load).key("prefill_tokens_per_second").value(a.prefill);
         w.key("decode_tokens_per_second").value(a.decode).key("bytes_per_token").value(a.moved);
+        w.key("predicted_prefill_tokens_per_second").value(a.foreseen_prefill);
+        w.key("predicted_decode_tokens_per_second").value(a.foreseen_decode);
+        w.key("predicted_skewed_decode_tokens_per_second").value(a.foreseen_skewed);
+        w.key("least_seconds_per_token").value(a.bound).key("change_seconds").value(a.change);
         w.key("prefill_bound").value(a.prefill_bound).key("decode_bound").value(a.decode_bound).end_object();
     }
     w.end_array();
@@ -189,12 +271,23 @@ int run(int argc, char** argv) {
         throw tern::config_error("--prompt is 1 to 1000000 tokens, --context 1 to 10000000");
     q.skew = static_cast<double>(args.real("skew", 0));
     q.misses = tern::parse_on_miss(args.text("on-miss", "fetch"));
+    q.misses_given = args.has("on-miss");
     if (args.has("vram")) q.machine = q.machine.with_budget<tern::vram>(args.size("vram", {}));
     if (args.has("ram")) q.machine = q.machine.with_budget<tern::pageable>(args.size("ram", {}));
 
     std::vector<std::string> policies{args.text("policy", "all")};
     const bool all = policies.front() == "all";
-    if (all) policies = {"all_cpu", "first_fit", "layer_split", "layer_stream", "expert_offload", "by_tensor"};
+    if (all)
+        policies = {"all_cpu",
+                    "first_fit",
+                    "layer_split",
+                    "layer_stream",
+                    "expert_offload",
+                    "expert_offload=uniform",
+                    "expert_offload=first_layers",
+                    "expert_offload=last_layers",
+                    "by_tensor",
+                    "automatic"};
     if (all && (args.has("trace") || args.on("explain")))
         throw tern::config_error("--trace and --explain are for one policy: name it with --policy");
     std::vector<tern::sim_event> events;

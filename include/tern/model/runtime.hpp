@@ -106,14 +106,24 @@ public:
     /// Sets bytes of the RAM's budget aside that are no weights, such as the key-value cache, before a plan is made.
     void reserve(bytes n) { machine_ = machine_.with_reserved(cpu_.memory().where(), n); }
 
-    /// Checks a placement against the budgets, then brings the weights to their places.
+    /// Checks a placement against the budgets, then brings the weights to their places. Where it says how to treat
+    /// missing experts, they are treated so from then on.
     void load(const placement& p, const graph& g, std::stop_token stop = {}, arrival_listener* listener = nullptr) {
+        loop_.run(change(p, g, std::move(stop), listener));
+    }
+    /// The same between two forward passes of a coroutine in the runtime's loop. The arguments must live until it
+    /// completes.
+    task<void> change(const placement& p, const graph& g, std::stop_token stop = {},
+                      arrival_listener* listener = nullptr) {
         check(p, g, machine_);
         order_.follow({});
         order_.guess_experts({}, {});
-        loop_.run(apply(p, g, store_, devices(), std::move(stop), listener));
-        order_.guess_experts(cached_experts(p, g, devices()), guess_);
+        give_up_cached(cached_, store_);
+        cached_ = cached_experts(p, g, devices());
+        co_await apply(p, g, store_, devices(), std::move(stop), listener);
+        order_.guess_experts(cached_, guess_);
         order_.follow(streaming_order(p, g, devices()));
+        if (p.misses) context_.treat_misses(miss_policy(*p.misses), &time_);
     }
 
 private:
@@ -131,6 +141,7 @@ private:
     loop_thread transfers_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
     scheduler order_;
+    std::vector<expert_layer> cached_{}; // by the placement that was loaded last
     bytes guess_;
     context context_;
     tern::machine machine_;

@@ -97,6 +97,15 @@ std::vector<expert_layer> cached_experts(const placement& p, const graph& g, std
     return layers;
 }
 
+/// Gives up what was cached under an earlier placement: a copy that stays would be counted in its pool, also where the
+/// next placement keeps it for good.
+template <class = void> void give_up_cached(const std::vector<expert_layer>& layers, residency_store& store) {
+    for (const expert_layer& layer : layers)
+        for (const expert_layer::part& part : layer.parts)
+            for (std::size_t e = 0; e < layer.experts; ++e)
+                store.evict(part.first + static_cast<slice_id>(e), *layer.on);
+}
+
 namespace detail {
 
 /// Brings cached experts while there is room: the first of each layer, then the second of each. They come beside what
@@ -110,6 +119,17 @@ template <class = void> void fill_pools(const std::vector<expert_layer>& layers,
                 const slice_id id = part.first + static_cast<slice_id>(e);
                 if (e < layer.experts && store.bring_ahead({&id, 1}, *layer.on, part.move) == 0) return;
             }
+}
+
+/// Brings the slices that a pool is to keep, in their order, while there is room.
+template <class = void>
+void fill_pinned(const pool_plan& pool, const std::vector<expert_layer>& layers, residency_store& store) {
+    for (const slice_id id : pool.how.pinned)
+        for (const expert_layer& layer : layers)
+            for (const expert_layer::part& part : layer.parts)
+                if (id >= part.first && id - part.first < layer.experts && layer.on->memory().where() == pool.where &&
+                    store.bring_ahead({&id, 1}, *layer.on, part.move) == 0)
+                    return;
 }
 
 } // namespace detail
@@ -138,7 +158,10 @@ task<Void> apply(const placement& p, const graph& g, residency_store& store, std
             if (holder != &computing) store.assign(slice, computing, placed.stay, placed.where.tier != tier_of<direct>);
         }
     }
-    if (p.fill) detail::fill_pools(cached_experts(p, g, devices), store);
+    if (!p.fill) co_return;
+    const std::vector<expert_layer> layers = cached_experts(p, g, devices);
+    for (const pool_plan& pool : p.pools) detail::fill_pinned(pool, layers, store);
+    detail::fill_pools(layers, store);
 }
 
 } // namespace tern

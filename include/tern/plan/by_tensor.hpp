@@ -14,6 +14,7 @@
 #include <tern/cost/cost_model.hpp>
 #include <tern/plan/all_cpu.hpp>
 #include <tern/plan/chain.hpp>
+#include <tern/plan/kept_free.hpp>
 #include <tern/plan/placement.hpp>
 
 namespace tern {
@@ -186,18 +187,18 @@ struct chain_options {
     std::size_t context = 0; ///< tokens that the cache will hold; 0: how.shape.context. It takes its room
                              ///< beside the weights, where the cache does not lie on the host
     bytes headroom{};        ///< to be left free besides
+
+    kept_free kept() const {
+        const bool beside = !how.shape.habits.cache_on_host;
+        return {beside ? how.shape.cache_per_token : bytes{}, context != 0 ? context : how.shape.context, headroom};
+    }
 };
 
 namespace detail {
 
 /// What weights may take: less activations, the cache as it will be, and headroom.
 inline bytes chain_room(const graph& g, const machine& m, const chain_options& o) {
-    const bytes room = weight_room(g, m, o.into);
-    if (room == unlimited) return room;
-    bytes kept = o.headroom;
-    const std::size_t tokens = o.context != 0 ? o.context : o.how.shape.context;
-    if (!o.how.shape.habits.cache_on_host) kept += o.how.shape.cache_per_token * tokens;
-    return room > kept ? room - kept : bytes{};
+    return weight_room(g, m, o.into, o.kept());
 }
 
 inline std::string milliseconds(double t) {

@@ -41,12 +41,13 @@ namespace detail {
 template <cost_model Cost> class estimator {
 public:
     estimator(const graph& g, const placement& p, const machine& m, const Cost& cost, const estimate_options& how)
-        : graph_(g), placed_(p), machine_(m), cost_(cost), how_(how), prices_(g, m, cost, how), time_(m),
-          stream_(g, p, m, cost, time_, how.host), seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()) {
+        : graph_(g), placed_(p), machine_(m), how_(how), prices_(g, m, cost, how), time_(m),
+          stream_(g, p, m, cost, time_, how.host), seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()),
+          misses_(p.misses.value_or(how.misses)) {
         if (p.tensors.size() != g.tensors.size())
             throw config_error("the placement has " + std::to_string(p.tensors.size()) + " tensors, the graph " +
                                std::to_string(g.tensors.size()));
-        cold_ = cold_share();
+        cold_ = stream_.cold();
     }
 
     prediction predict() {
@@ -192,9 +193,7 @@ private:
         bytes each{};
         for (const std::size_t part : node.tensors) each += graph_.tensors[part].slice_size;
         std::vector<hop> way = stream_.way(p.where, *p.computes, each);
-        double one = 0;
-        for (const hop& h : way) one = std::max(one, h.time);
-        const double kept = on_host(i, p, home, missing, one, pairs);
+        const double kept = on_host(i, p, home, missing, way, each, pairs);
         const double pairs_kept = missing > 0 ? pairs * (1 - use.share) * kept / missing : 0;
         const double fetched = missing - kept;
         const double here = use.cached + fetched;
@@ -209,19 +208,60 @@ private:
             result_.waited += seconds{std::max(last - end, 0.0)};
             end = std::max(end, last);
         }
-        if (kept > 0) end = std::max(end, compute_experts(i, prices_.host(), p.where, kept, pairs_kept));
-        now_ = end;
+        now_ = kept > 0 ? share_with_host(i, p, home, kept, pairs_kept, end) : end;
     }
 
-    /// Of the missing experts, those that the host computes. Sharing makes both sides take equally long.
-    double on_host(std::size_t i, const placed_tensor& p, const processor& home, double missing, double fetch_one,
-                   double pairs) const {
+    /// The host computes some experts meanwhile: their rows come over, and all results are combined on the host and go
+    /// back. `end` is when the others are done.
+    double share_with_host(std::size_t i, const placed_tensor& p, const processor& home, double kept, double pairs_kept,
+                           double end) {
+        const processor& host = prices_.host();
+        const std::size_t source = prices_.flow(i).source;
+        // Where rows go through the host anyway, their way is in the price of each expert.
+        const bool free = how_.shape.habits.experts_through_host;
+        const double each = free ? 0 : detail::width_in(graph_, graph_.nodes[i]) * activation_bytes;
+        const auto over = [&](const processor& from, const processor& to, double size) {
+            return free ? 0 : prices_.move_activations(from, to, size);
+        };
+        const double rows = prices_.rows(i) * each;
+        const double begin = now_;
+        if (source == none || seats_[source] != &host) now_ += over(home, host, rows);
+        double done = compute_experts(i, host, p.where, kept, pairs_kept);
+        if (p.where.tier == tier_of<mapped> && cold_ > 0)
+            done = std::max(done, read_cold(prices_.expert_work(i, kept, pairs_kept).weights));
+        now_ = begin;
+        end += over(home, host, (prices_.pairs(i) - pairs_kept) * each);
+        return std::max(end, done) + over(host, home, rows);
+    }
+
+    /// Of the missing experts, those that the host computes. Sharing makes both sides end together, where the host has
+    /// what the link leaves of its memory's bandwidth; or one does all, where that is sooner.
+    double on_host(std::size_t i, const placed_tensor& p, const processor& home, double missing,
+                   const std::vector<hop>& way, bytes each, double pairs) const {
         const bool readable = p.where.tier.reached_by == reach::host && p.where.tier != tier_of<direct>;
-        if (how_.misses == on_miss::fetch || !readable || &home == &prices_.host() || !(missing > 0)) return 0;
-        if (how_.misses == on_miss::compute) return missing;
-        const expert_use all = prices_.use(i, 0);
-        const double one = prices_.experts_on(i, prices_.host(), p.where, 1, pairs / all.touched);
-        return missing * fetch_one / (fetch_one + one);
+        if (misses_ == on_miss::fetch || !readable || &home == &prices_.host() || !(missing > 0)) return 0;
+        if (misses_ == on_miss::compute) return missing;
+        double fetch = 0;
+        for (const hop& h : way) fetch = std::max(fetch, h.time);
+        const double pairs_each = pairs / prices_.use(i, 0).touched;
+        const double host = prices_.experts_on(i, prices_.host(), p.where, 1, pairs_each);
+        const run one = prices_.expert_work(i, 1, pairs_each);
+        const location reads = prices_.read_from(prices_.host(), p.where);
+        const double read = to_double((one.weights + one.other).count);
+        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, way, each) : 1;
+        const auto host_end = [&](double kept) {
+            const double meanwhile = (missing - kept) * fetch;
+            const double done = meanwhile * slowed;
+            return kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done;
+        };
+        double low = 0, high = missing;
+        for (int half = 0; half < 40; ++half) {
+            const double kept = (low + high) / 2;
+            (host_end(kept) < (missing - kept) * fetch ? low : high) = kept;
+        }
+        const double both = std::max(host_end(high), (missing - high) * fetch);
+        if (missing * host < both && missing * host <= missing * fetch) return missing;
+        return missing * fetch < both ? 0 : high;
     }
 
     /// What mapped weights exceed the RAM that is left for them by comes from the disk in each pass, announced ahead.
@@ -230,22 +270,6 @@ private:
         const std::vector<hop> way = stream_.way({tier_of<direct>, 0, 0}, how_.host, cold);
         return time_.transfer(now_, cold, way);
     }
-    double cold_share() const {
-        const memory_space* const ram = machine_.memory_at(how_.host);
-        if (ram == nullptr || ram->room() == unlimited) return 0;
-        double used = 0;
-        double files = 0;
-        for (std::size_t t = 0; t < placed_.tensors.size(); ++t) {
-            const location& where = placed_.tensors[t].where;
-            const double size = to_double(graph_.tensors[t].size().count);
-            const memory_space* const there = machine_.memory_at(where);
-            if (where.tier == tier_of<mapped> && !placed_.tensors[t].streamed()) files += size;
-            if (where == how_.host || (there != nullptr && there->in_ram)) used += size;
-        }
-        const double room = std::max(to_double(ram->room().count) - used, 0.0);
-        return files > room ? 1 - room / files : 0;
-    }
-
     void share_out(const graph_node& node, double time) {
         double all = 0;
         for (const std::size_t t : node.tensors) all += to_double(graph_.tensors[t].slice_size.count);
@@ -256,7 +280,6 @@ private:
     const graph& graph_;
     const placement& placed_;
     const machine& machine_;
-    const Cost& cost_;
     const estimate_options& how_;
     pricing<Cost> prices_;
     timeline time_;
@@ -264,6 +287,7 @@ private:
     std::vector<const processor*> seats_;
     const processor* residual_ = &prices_.host();
     std::vector<double> busy_;
+    on_miss misses_;
     prediction result_{};
     double now_ = 0;
     double cold_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/kept_free.hpp>
 #include <tern/plan/placement.hpp>
 
 namespace tern {
@@ -23,11 +24,12 @@ struct first_fit {
     location into{tier_of<vram>, 0, 0};
     tier_info rest = tier_of<mapped>;
     bytes headroom{};
+    kept_free keep{}; ///< besides
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         placement p = all_cpu{rest}.place(g, m);
         p.policy = name;
-        const bytes free = headroom.count != 0 ? headroom : g.activation_room();
+        const bytes free = keep.size() + (headroom.count != 0 ? headroom : g.activation_room());
         const bytes room = m.room_at(into);
         bytes left = room > free ? room - free : bytes{};
         std::vector<bool> seen(g.tensors.size());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/kept_free.hpp>
 #include <tern/plan/placement.hpp>
 #include <tern/plan/roles.hpp>
 
@@ -26,12 +27,13 @@ struct layer_split {
     std::size_t layers = 0;
     location into{tier_of<vram>, 0, 0};
     tier_info rest = tier_of<mapped>;
+    kept_free keep{}; ///< of `into`, for `as_many_as_fit`
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         placement p = all_cpu{rest}.place(g, m);
         p.policy = name;
         const std::size_t count = layers_of(g);
-        const std::size_t chosen = layers == as_many_as_fit ? fitting(g, count, weight_room(g, m, into)) : layers;
+        const std::size_t chosen = layers == as_many_as_fit ? fitting(g, count, weight_room(g, m, into, keep)) : layers;
         const std::size_t first = count > chosen ? count - chosen : 0;
         bool placed = chosen == 0;
         bool inside = false; // from the first chosen layer to the end of the graph

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tern/plan/all_cpu.hpp>
+#include <tern/plan/kept_free.hpp>
 #include <tern/plan/placement.hpp>
 #include <tern/plan/roles.hpp>
 
@@ -22,7 +23,8 @@ namespace tern {
 struct layer_stream {
     static constexpr std::string_view name = "layer_stream";
     tier_info from = tier_of<direct>;
-    bytes window{}; ///< room for what is on its way; 0: a quarter of what there is, at most 256 MiB
+    bytes window{};   ///< room for what is on its way; 0: a quarter of what there is, at most 256 MiB
+    kept_free keep{}; ///< of the memory where they are computed
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         const location accelerator{tier_of<vram>, 0, 0};
@@ -32,7 +34,7 @@ struct layer_stream {
         p.policy = name;
         const std::vector<tensor_role> roles = roles_of(g);
         for (std::size_t t = 0; t < g.tensors.size(); ++t) settle(p.tensors[t], g.tensors[t], roles[t], to, in_place);
-        if (!in_place) keep_what_fits(p, g, weight_room(g, m, to), to);
+        if (!in_place) keep_what_fits(p, g, weight_room(g, m, to, keep), to);
         return p;
     }
 

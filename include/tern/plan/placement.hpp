@@ -13,6 +13,7 @@
 #include <tern/memory/budget.hpp>
 #include <tern/memory/tier.hpp>
 #include <tern/plan/graph.hpp>
+#include <tern/plan/on_miss.hpp>
 #include <tern/residency/retention.hpp>
 
 namespace tern {
@@ -42,6 +43,7 @@ struct placement {
     std::vector<placed_tensor> tensors{};
     std::vector<pool_plan> pools{};
     bool fill = false; ///< cached experts are brought at the start, as many of each layer, while there is room
+    std::optional<on_miss> misses{}; ///< how experts that are missing are to be treated; nothing: as the run has it
 
     /// The limit of the pool at a location; 0 where there is none.
     bytes pool_at(const location& where) const noexcept {

@@ -16,12 +16,31 @@
 
 namespace tern {
 
+/// Of mapped weights, the share that RAM does not hold beside what was placed there: it is read from the disk in every
+/// pass. Those that are brought elsewhere for their uses count too.
+template <class = void> double cold_share(const graph& g, const placement& p, const machine& m, const location& host) {
+    const memory_space* const ram = m.memory_at(host);
+    if (ram == nullptr || ram->room() == unlimited) return 0;
+    double used = static_cast<double>(p.pool_at(host).count);
+    double files = 0;
+    for (std::size_t t = 0; t < p.tensors.size() && t < g.tensors.size(); ++t) {
+        const location& where = p.tensors[t].where;
+        const double size = static_cast<double>(g.tensors[t].size().count);
+        const memory_space* const there = m.memory_at(where);
+        if (where.tier == tier_of<mapped>) files += size;
+        if (where == host || (there != nullptr && there->in_ram)) used += size;
+    }
+    const double room = std::max(static_cast<double>(ram->room().count) - used, 0.0);
+    return files > room ? 1 - room / files : 0;
+}
+
 /// Follows the uses of streamed weights of a placement through passes over a graph. What it refers to must outlive it.
 template <cost_model Cost> class weight_stream {
 public:
     weight_stream(const graph& g, const placement& p, const machine& m, const Cost& cost, timeline& time,
                   const location& host)
-        : graph_(g), placed_(p), machine_(m), cost_(cost), time_(time), host_(host), count_(g.nodes.size()) {
+        : graph_(g), placed_(p), machine_(m), cost_(cost), time_(time), host_(host), cold_(cold_share(g, p, m, host)),
+          count_(g.nodes.size()) {
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
             const graph_node& node = g.nodes[i];
             if (node.active != 0 || node.op == "embed") continue;
@@ -35,12 +54,24 @@ public:
         }
     }
 
+    double cold() const noexcept { return cold_; }
     bool empty() const noexcept { return uses_.empty(); }
     /// Streamed weights of a node.
     std::size_t uses_of(std::size_t node) const noexcept { return count_[node]; }
 
-    /// The links from one memory to another, through the host's where none leads there directly, with their times.
+    /// The links from one memory to another, through the host's where none leads there directly, with their times. What
+    /// RAM does not hold of mapped bytes comes from the disk first.
     std::vector<hop> way(const location& from, const location& to, bytes size) const {
+        if (from.tier != tier_of<mapped> || !(cold_ > 0)) return warm_way(from, to, size);
+        const bytes cold{static_cast<std::uint64_t>(static_cast<double>(size.count) * cold_)};
+        std::vector<hop> hops = warm_way({tier_of<direct>, 0, 0}, host_, cold);
+        for (hop& h : hops) h.share = cold_;
+        for (const hop& h : warm_way(from, to, size)) hops.push_back(h);
+        return hops;
+    }
+
+private:
+    std::vector<hop> warm_way(const location& from, const location& to, bytes size) const {
         std::vector<hop> hops;
         const auto add = [&](const location& a, const location& b) {
             const link* const l = machine_.link_between(a, b);
@@ -61,6 +92,7 @@ public:
         throw config_error("the machine has no way from " + to_string(from) + " to " + to_string(to));
     }
 
+public:
     /// Of all slices that are cached at a location, the share that its pool holds.
     double cached_share(const location& where) const {
         double all = 0;
@@ -126,6 +158,7 @@ private:
     const Cost& cost_;
     timeline& time_;
     location host_;
+    double cold_;
     std::vector<use> uses_{};        // of one pass, in order
     std::vector<std::size_t> count_; // by node
     std::vector<std::pair<location, bytes>> pools_{};

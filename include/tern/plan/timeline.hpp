@@ -17,6 +17,7 @@ namespace tern {
 struct hop {
     std::size_t link = 0; ///< index into machine::links
     double time = 0;
+    double share = 1; ///< of the bytes, those that go over it
 };
 
 /// What was asked of one resource.
@@ -60,7 +61,7 @@ public:
             const double starts = std::max(from, free);
             end = std::max(starts + h.time, end + h.time * (&h == way.data() ? 0 : share));
             free = end;
-            note(h.link, starts, end, h.time, size);
+            note(h.link, starts, end, h.time, {static_cast<std::uint64_t>(static_cast<double>(size.count) * h.share)});
             from = starts + h.time * share;
         }
         return end;
@@ -99,6 +100,21 @@ public:
             now = next;
         }
         return now;
+    }
+
+    /// The share of its speed that a computation keeps, which reads `rate` bytes a second from a memory, while bytes go
+    /// over a way that takes `size` of them for each run of its hops.
+    double speed_beside(const location& memory, double rate, std::span<const hop> way, bytes size) const {
+        const std::size_t bus = bus_at(memory);
+        if (bus == none || capacity_[bus] == 0 || !(rate > 0)) return 1;
+        double taken = 0;
+        for (const hop& h : way)
+            for (const location& l : {machine_.links[h.link].from, machine_.links[h.link].to})
+                if (bus_at(l) == bus && h.time > 0) {
+                    taken += static_cast<double>(size.count) * h.share / h.time;
+                    break;
+                }
+        return std::clamp((capacity_[bus] - taken) / rate, least_share, 1.0);
     }
 
     /// Forgets transfers that ended before a time.

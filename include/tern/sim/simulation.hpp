@@ -70,7 +70,7 @@ public:
         : machine_(checked(std::move(m))), world_{time_, cost}, ram_(ram(), capacity_of(ram())),
           staging_({tier_of<pinned>, 0, 0}, staging_size), disk_(world_, ram()), host_(world_, host_processor(), ram_),
           store_(loop_, staging_, {.disk = &disk_, .time = &time_}), order_(store_), guess_(options.guess),
-          context_(loop_, host_) {
+          misses_(options.misses), context_(loop_, host_) {
         world_.routing = options.routing;
         know(ram_);
         know(staging_);
@@ -127,10 +127,13 @@ public:
         disk_.kept_in_ram(nullptr);
         order_.follow({});
         order_.guess_experts({}, {});
+        give_up_cached(cached_, store_);
+        cached_ = cached_experts(p, g, devices());
         loop_.run(apply(p, g, store_, devices()));
-        order_.guess_experts(cached_experts(p, g, devices()), guess_);
+        order_.guess_experts(cached_, guess_);
         const seconds took = time_.now() - begin;
         cache_on_ = keepers(p, g);
+        context_.treat_misses(miss_policy(p.misses.value_or(misses_)), &time_);
         if (stays_in_ram(p, g)) disk_.kept_in_ram(&host_processor());
         order_.follow(streaming_order(p, g, devices()));
         return took;
@@ -264,7 +267,9 @@ private:
     std::deque<sim_device> accelerators_;
     residency_store store_; // gives its copies back to the devices' memory: ends before them
     scheduler order_;
+    std::vector<expert_layer> cached_{}; // by the placement that was loaded last
     bytes guess_;
+    on_miss misses_;
     context context_;
     std::vector<device*> devices_;
     std::vector<device*> cache_on_; // by layer
