@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
@@ -27,7 +28,7 @@
 #include <tern/model/runtime.hpp>
 #include <tern/op/paged_cache.hpp>
 #include <tern/op/sampler.hpp>
-#include <tern/plan/explain.hpp>
+#include <tern/plan/explain_time.hpp>
 #include <tern/text/stream.hpp>
 #if __has_include(<pcre2.h>)
 #include <tern/text/byte_pair.hpp>
@@ -36,6 +37,7 @@
 #include "notes.hpp"
 #include "options.hpp"
 #include "placing.hpp"
+#include "predicting.hpp"
 
 namespace {
 
@@ -55,6 +57,7 @@ memory
                          layer_split=N        the last N layers in vram, the rest on the CPU
                          layer_stream         weights stream through vram, or through RAM where there is no vram
                          expert_offload       experts are cached by use, all else stays in fast memory
+                         by_tensor            each tensor where a run is predicted to be fastest (with --profile)
   --on-miss WAY          what is done about experts that are wanted in vram and not there: fetch (default), compute (on
                          the CPU), or split between both by their measured bandwidths; with --disk direct all are
                          fetched. compute and split fill the cache of expert_offload at the start
@@ -69,6 +72,9 @@ memory
   --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB (of the host's, beside --ram)
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
+  --gops X               its operations, in 10^9 a second (default: as fast as one core of the host)
+  --vram-bandwidth SIZE  at which it reads its memory, in bytes per second (default likewise)
+  --launch-us N          to begin one operator on it, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)
   --threads N            workers of the CPU (default: physical cores that this process may use)
   --activations f32|q8   how activations enter products: as they are (default), or rounded to 8 bits, which is faster
@@ -79,6 +85,12 @@ choosing tokens
 output
   --json                 one JSON object in place of text and figures
   --explain              say where each weight goes, and why, before loading; the last line is the short of it
+  --profile FILE         predict the speed from what operators take on this machine alone: with --explain each weight's
+                         time before loading, and at the end predicted beside measured. Measured for this model and
+                         written to the file where there is none, which takes a minute or two
+  --explain-json FILE    the explanation, and the prediction with --profile, as JSON in a file, before loading
+  --dry                  stop before loading
+  --warm                 feed the prompt once before it is measured: pages, pools and caches are then as later
   --special              take special tokens such as <s> in the prompt as tokens
   --help                 this text
 figures, on the standard error at the end: for loading, for the prompt, and for each token after the first
@@ -147,14 +159,18 @@ struct request {
     tern::runtime_options memory;
     placing where;
     tern::on_miss on_miss;
-    bool json, explain, special;
+    bool json, explain, special, dry, warm;
+    std::string profile, explain_json; // files; empty: none
 
     explicit request(const options& args)
         : path(args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0]),
           prompt(args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created")),
           tokens(args.whole("tokens", 64)), choose(sampling_of(args)), where(placing::of(args)),
           on_miss(tern::parse_on_miss(args.text("on-miss", "fetch"))), json(args.on("json")),
-          explain(args.on("explain")), special(args.on("special")) {
+          explain(args.on("explain")), special(args.on("special")), dry(args.on("dry")), warm(args.on("warm")),
+          profile(args.text("profile", "")), explain_json(args.text("explain-json", "")) {
+        if (where.policy == "by_tensor" && profile.empty())
+            throw tern::config_error("--policy by_tensor needs prices: give --profile");
         if (args.plain().size() > 2)
             throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
         refuse_contradictions(args, where, has_vram(args));
@@ -163,9 +179,12 @@ struct request {
                   .ram = args.size("ram", tern::unlimited),
                   .pinned = args.on("pinned") ? tern::unlimited : tern::bytes{},
                   .vram = args.size("vram", {}),
-                  .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
-                                                : tern::bytes_per_second{},
+                  .bandwidth = rate(args, "link"),
                   .latency = {double(args.whole("latency-us", 0)) * 1e-6},
+                  .launch = {double(args.whole("launch-us", 0)) * 1e-6},
+                  .vram_bandwidth = rate(args, "vram-bandwidth"),
+                  .operations =
+                      args.has("gops") ? double(args.real("gops", 0)) * 1e9 : std::numeric_limits<double>::infinity(),
                   .guess = args.size("guess", {}),
                   .activations = tern::activation_policy_named(args.text("activations", "f32")),
                   .strict = args.on("strict")};
@@ -180,6 +199,9 @@ struct request {
     }
 
 private:
+    static tern::bytes_per_second rate(const options& args, const char* name) {
+        return args.has(name) ? tern::bytes_per_second{double(args.size(name, {}).count)} : tern::bytes_per_second{};
+    }
     static tern::sampling sampling_of(const options& args) {
         constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max(); // more than any vocabulary holds
         return {.temperature = args.real("temperature", 0),
@@ -247,6 +269,11 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
                   const tern::disk_reader& reader, std::vector<std::int32_t> history, request& wanted) {
     tern::paged_cache cache(run.ram(), model.config().cache_for(wanted.longest(history.size())));
     tern::any_cache any(cache);
+    if (wanted.warm && !history.empty()) {
+        run.loop().run(tern::prefill(run.ctx(), model, any, std::span<const std::int32_t>(history),
+                                     tern::generate_options{}.prefill_batch));
+        cache.truncate(0, 0);
+    }
     result out;
     out.timing.prompt_tokens = history.size();
     tern::text_stream stream(words);
@@ -282,7 +309,8 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
     return out;
 }
 
-void print_json(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run) {
+void print_json(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run,
+                const std::optional<tern::speed>& predicted) {
     tern::json_writer json;
     json.begin_object();
     json.member("text", r.text);
@@ -292,6 +320,12 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("prompt_tokens", r.timing.prompt_tokens);
     json.member("prefill_tokens_per_second", r.timing.prefill_rate());
     json.member("decode_tokens_per_second", r.timing.decode_rate());
+    if (predicted) {
+        json.key("predicted").begin_object();
+        json.member("prefill_tokens_per_second", predicted->prefill);
+        json.member("decode_tokens_per_second", predicted->decode);
+        json.end_object();
+    }
     json.member("threads", run.cpu().workers());
     json.member("activations", std::string(name_of(run.ctx().activations())));
     json.member("kernel_path", std::string(tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path));
@@ -312,6 +346,16 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("ram_peak", run.ram().budget().peak().count);
     json.end_object();
     std::cout << std::move(json).take() << "\n";
+}
+
+void print_predicted(const result& r, const tern::speed& predicted) {
+    const auto line = [](const char* what, double expected, double found) {
+        std::cerr << what << " " << expected << ", measured " << found;
+        if (found > 0) std::cerr << " (" << std::showpos << 100 * (expected / found - 1) << std::noshowpos << " %)";
+    };
+    line("predicted prefill tokens/s", predicted.prefill, r.timing.prefill_rate());
+    line("; decode", predicted.decode, r.timing.decode_rate());
+    std::cerr << "\n";
 }
 
 void print_figures(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run) {
@@ -357,8 +401,22 @@ int run_program(const options& args) {
         tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch, run.ctx().activations());
     run.reserve(tern::paged_cache::bytes_for(model->config().cache_for(wanted.longest(history.size()))) +
                 (run.accelerator() != nullptr ? tern::staging_room(graph) : tern::bytes{}));
-    const tern::placement plan = wanted.where.place(graph, run.machine());
-    if (wanted.explain) std::cerr << tern::explain(plan, graph, run.machine());
+    const std::size_t chunk = tern::generate_options{}.prefill_batch;
+    std::optional<predictor> times;
+    if (!wanted.profile.empty())
+        times.emplace(predictor::open(wanted.profile, run, *model, graph, wanted.where.from, chunk));
+    const predicted_run asked{history.size(), wanted.tokens, chunk, wanted.on_miss};
+    const tern::placement plan =
+        wanted.where.policy == "by_tensor" ? times->by_tensor(graph, asked) : wanted.where.place(graph, run.machine());
+    std::optional<tern::speed> predicted;
+    if (times && !history.empty()) predicted = times->of(plan, graph, asked);
+    if (wanted.explain)
+        std::cerr << (predicted ? tern::explain(plan, graph, run.machine(), *predicted)
+                                : tern::explain(plan, graph, run.machine()));
+    if (!wanted.explain_json.empty())
+        tern::write_text_file(wanted.explain_json,
+                              tern::explain_json(plan, graph, run.machine(), predicted ? &*predicted : nullptr) + "\n");
+    if (wanted.dry) return 0;
     for (const std::string& said : without_effect(args, wanted.where, run.accelerator() != nullptr, {plan, graph}))
         std::cerr << "note: " << said << "\n";
 
@@ -381,9 +439,10 @@ int run_program(const options& args) {
         written = write_text(run, *model, words, *reader, std::move(history), wanted);
     }
     if (wanted.json)
-        print_json(written, plan, graph, run);
+        print_json(written, plan, graph, run, predicted);
     else
         print_figures(written, plan, graph, run);
+    if (!wanted.json && predicted) print_predicted(written, *predicted);
     if (!std::cout.flush()) throw tern::io_error("cannot write to the standard output");
     return interrupt.happened() ? 130 : 0;
 }
@@ -392,12 +451,14 @@ int run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv, {"prompt",      "tokenizer",  "tokens",  "context",  "vram",
-                                        "link",        "latency-us", "ram",     "threads",  "activations",
-                                        "policy",      "disk",       "on-miss", "eviction", "guess",
-                                        "temperature", "top-k",      "top-p",   "min-p",    "repetition-penalty",
-                                        "seed"},
-                           {"load", "pinned", "strict", "json", "explain", "special", "help"});
+        const options args(argc, argv,
+                           {"prompt",      "tokenizer",    "tokens",  "context",        "vram",
+                            "link",        "latency-us",   "gops",    "vram-bandwidth", "launch-us",
+                            "profile",     "explain-json", "ram",     "threads",        "activations",
+                            "policy",      "disk",         "on-miss", "eviction",       "guess",
+                            "temperature", "top-k",        "top-p",   "min-p",          "repetition-penalty",
+                            "seed"},
+                           {"load", "pinned", "strict", "json", "explain", "special", "dry", "warm", "help"});
         if (args.on("help")) {
             std::cout << help;
             return 0;
