@@ -15,6 +15,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -235,11 +236,14 @@ struct figures {
     std::size_t new_tokens = 0;
     double prefill_seconds = 0;
     double decode_seconds = 0;
+    std::vector<tern::seconds> each{}; ///< after the first
 
     double prefill_rate() const { return prefill_seconds > 0 ? double(prompt_tokens) / prefill_seconds : 0; }
     double decode_rate() const {
         return decode_seconds > 0 && new_tokens > 1 ? double(new_tokens - 1) / decode_seconds : 0;
     }
+    /// Of the token in the middle: what disturbs a few of them does not count.
+    double median_rate() const { return each.empty() ? 0 : 1 / tern::median_of(each).count; }
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -280,7 +284,7 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
     out.loaded = moved_bytes::so_far(run, reader);
     moved_bytes at_first = out.loaded;
     const double begin = now();
-    double first = begin;
+    double first = begin, last = begin;
     const auto show = [&](std::string_view piece) {
         out.text += piece;
         if (!wanted.json) std::cout << piece << std::flush;
@@ -289,6 +293,10 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
         if (out.tokens.empty()) {
             first = now();
             at_first = moved_bytes::so_far(run, reader);
+            last = first;
+        } else {
+            const double then = std::exchange(last, now());
+            out.timing.each.push_back({last - then});
         }
         out.tokens.push_back(token);
         if (words.is_end(token)) return false;
@@ -320,6 +328,7 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("prompt_tokens", r.timing.prompt_tokens);
     json.member("prefill_tokens_per_second", r.timing.prefill_rate());
     json.member("decode_tokens_per_second", r.timing.decode_rate());
+    json.member("decode_median_tokens_per_second", r.timing.median_rate());
     if (predicted) {
         json.key("predicted").begin_object();
         json.member("prefill_tokens_per_second", predicted->prefill);
@@ -354,7 +363,8 @@ void print_predicted(const result& r, const tern::speed& predicted) {
         if (found > 0) std::cerr << " (" << std::showpos << 100 * (expected / found - 1) << std::noshowpos << " %)";
     };
     line("predicted prefill tokens/s", predicted.prefill, r.timing.prefill_rate());
-    line("; decode", predicted.decode, r.timing.decode_rate());
+    line("; decode", predicted.decode, r.timing.median_rate());
+    std::cerr << ", of the median token";
     std::cerr << "\n";
 }
 
