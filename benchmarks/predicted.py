@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """predicted: predictions of generate beside what it then measures, for every policy.
 
-    python benchmarks/predicted.py MODEL.gguf --generate build/release/examples/generate --vram 1MiB --out predicted.json
+    python benchmarks/predicted.py MODEL.gguf --generate build/release/examples/generate --vram 1MiB --out FILE.json
 
 For each of three emulated accelerators a profile of operators and moves is measured (or taken from --profiles), and the
 predictions for all policies are written to a file. Only then the policies run, in turn, --rounds times; the table shows
-the prediction, the measured median and the difference: of the prompts of all rounds, and of each run's median token. Everything with one thread of the CPU by default, so that the
-accelerator has a core of its own.
+the prediction, the measured median and the difference: of the prompts of all rounds, and of each run's median token.
+Everything with one thread of the CPU by default, so that the accelerator has a core of its own.
 """
 import argparse
 import json
@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 
-PROMPT = ("In the beginning God created the heaven and the earth. And the earth was without form, and void; and darkness "
-          "was upon the face of the deep.")
+PROMPT = ("In the beginning God created the heaven and the earth. And the earth was without form, and void; and "
+          "darkness was upon the face of the deep.")
 # Link in bytes a second, latency in us; operations in 10^9 a second, memory in bytes a second, launch in us.
 ACCELERATORS = {
     "fast link": ["--link", "8000000000", "--latency-us", "20", "--gops", "40", "--vram-bandwidth", "20000000000",
@@ -68,8 +68,9 @@ def main():
                 print(f"{accelerator}, {policy}: no prediction: {why}", file=sys.stderr)
                 continue
             extra = ["--profile", profile] if policy == "by_tensor" else []
-            cases.append({"accelerator": accelerator, "policy": policy, "command": command + extra + ["--warm", "--json"],
-                          "predicted": predicted, "prefill": [], "decode": []})
+            cases.append({"accelerator": accelerator, "policy": policy,
+                          "command": command + extra + ["--warm", "--json"], "predicted": predicted,
+                          "prefill": [], "decode": []})
     report = {"model": a.model, "written": time.strftime("%Y-%m-%d %H:%M:%S"), "cases": cases}
     pathlib.Path(a.out).write_text(json.dumps(report, indent=1))  # before anything is measured
     for _ in range(a.rounds):

@@ -54,7 +54,8 @@ struct placing {
             p.policy = "layer_split";
         } else if (!known) {
             throw tern::config_error("there is no policy \"" + p.policy +
-                                     "\": first_fit, all_cpu, layer_split=N, layer_stream, expert_offload or by_tensor");
+                                     "\": first_fit, all_cpu, layer_split=N, layer_stream, expert_offload or "
+                                     "by_tensor");
         }
         return p;
     }
