@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
@@ -47,7 +51,7 @@ struct call_details {
 namespace detail {
 
 /// Bytes that decode to numbers in [-1, 1): kernels take longer for numbers that are none.
-template <weight_tensor Weight> void fill_weights(std::size_t format, std::vector<std::byte>& into) {
+template <weight_tensor Weight> void fill_weights(std::size_t format, std::span<std::byte> into) {
     visit_format<typename Weight::formats_type>(format, [&]<class F>() {
         if constexpr (format_encodable<F>) {
             constexpr std::size_t size = sizeof(typename F::block), blocks = 64;
@@ -64,6 +68,30 @@ template <weight_tensor Weight> void fill_weights(std::size_t format, std::vecto
         }
     });
 }
+
+/// Memory in the system's smallest pages, as files are mapped: in large ones, which the system may give to what a
+/// program allocates, matrices are read faster.
+class small_pages {
+public:
+    explicit small_pages(tern::bytes size) : size_(size.count) {
+        void* const p = ::mmap(nullptr, mapped_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            throw budget_error("the system has no memory for weights that are measured", {.needed = size_});
+        at_ = static_cast<std::byte*>(p);
+        static_cast<void>(::madvise(p, mapped_size(), MADV_NOHUGEPAGE)); // unknown to some systems: then there are none
+    }
+    small_pages(const small_pages&) = delete;
+    small_pages& operator=(const small_pages&) = delete;
+    ~small_pages() { ::munmap(at_, mapped_size()); }
+
+    std::span<std::byte> bytes() const noexcept { return {at_, static_cast<std::size_t>(size_)}; }
+
+private:
+    std::size_t mapped_size() const noexcept { return static_cast<std::size_t>(size_ == 0 ? 1 : size_); }
+
+    std::uint64_t size_;
+    std::byte* at_ = nullptr;
+};
 
 /// The weights of one kind of call, `copies` times, on a device.
 template <weight_tensor Weight> class weight_ring {
@@ -105,7 +133,7 @@ private:
         const std::size_t format = index_of(w.format);
         const bytes size{size_of(w, rows)};
         for (std::vector<Weight>& set : sets_) {
-            std::vector<std::byte>& data = data_.emplace_back(size.count);
+            const std::span<std::byte> data = data_.emplace_back(size).bytes();
             fill_weights<Weight>(format, data);
             const slice_id id = store_.add("measured", {.memory = data.data()}, size);
             if (on.reads({tier_of<mapped>, 0, 0}))
@@ -117,7 +145,7 @@ private:
     }
 
     heap_arena staging_;
-    std::vector<std::vector<std::byte>> data_{}; // bytes stay where they are when it grows
+    std::deque<small_pages> data_{};
     residency_store store_;
     std::vector<std::vector<Weight>> sets_{};
     std::size_t turn_ = 0;
