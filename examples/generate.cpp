@@ -10,10 +10,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -27,7 +29,7 @@
 #include <tern/model/runtime.hpp>
 #include <tern/op/paged_cache.hpp>
 #include <tern/op/sampler.hpp>
-#include <tern/plan/explain.hpp>
+#include <tern/plan/explain_time.hpp>
 #include <tern/text/stream.hpp>
 #if __has_include(<pcre2.h>)
 #include <tern/text/byte_pair.hpp>
@@ -36,6 +38,7 @@
 #include "notes.hpp"
 #include "options.hpp"
 #include "placing.hpp"
+#include "predicting.hpp"
 
 namespace {
 
@@ -55,6 +58,7 @@ memory
                          layer_split=N        the last N layers in vram, the rest on the CPU
                          layer_stream         weights stream through vram, or through RAM where there is no vram
                          expert_offload       experts are cached by use, all else stays in fast memory
+                         by_tensor            each tensor where a run is predicted to be fastest (with --profile)
                          automatic            what is predicted to be fastest for single tokens, by the prices of
                                               --machine; missing experts as --on-miss says (then default: split)
   --machine NAME|FILE    for automatic: a machine like this one, rtx3060_laptop, rtx4090_64g, rtx6000_ada_nvme, h100,
@@ -73,6 +77,9 @@ memory
   --vram SIZE            an emulated accelerator with this much memory, e.g. 8MiB (of the host's, beside --ram)
   --link SIZE            its link in bytes per second, e.g. 12GiB (default: no limit)
   --latency-us N         of each copy over that link, in microseconds (default 0)
+  --gops X               its operations, in 10^9 a second (default: as fast as one core of the host)
+  --vram-bandwidth SIZE  at which it reads its memory, in bytes per second (default likewise)
+  --launch-us N          to begin one operator on it, in microseconds (default 0)
   --ram SIZE             limit for activations, cache and copies (default: none)
   --threads N            workers of the CPU (default: physical cores that this process may use)
   --activations f32|q8   how activations enter products: as they are (default), or rounded to 8 bits, which is faster
@@ -83,6 +90,12 @@ choosing tokens
 output
   --json                 one JSON object in place of text and figures
   --explain              say where each weight goes, and why, before loading; the last line is the short of it
+  --profile FILE         predict the speed from what operators take on this machine alone: with --explain each weight's
+                         time before loading, and at the end predicted beside measured. Measured for this model and
+                         written to the file where there is none, which takes a minute or two
+  --explain-json FILE    the explanation, and the prediction with --profile, as JSON in a file, before loading
+  --dry                  stop before loading
+  --warm                 feed the prompt once before it is measured: pages, pools and caches are then as later
   --special              take special tokens such as <s> in the prompt as tokens
   --help                 this text
 figures, on the standard error at the end: for loading, for the prompt, and for each token after the first
@@ -151,14 +164,18 @@ struct request {
     tern::runtime_options memory;
     placing where;
     tern::on_miss on_miss;
-    bool json, explain, special;
+    bool json, explain, special, dry, warm;
+    std::string profile, explain_json; // files; empty: none
 
     explicit request(const options& args)
         : path(args.plain().empty() ? "examples/data/tiny.gguf" : args.plain()[0]),
           prompt(args.text("prompt", args.plain().size() > 1 ? args.plain()[1] : "In the beginning God created")),
           tokens(args.whole("tokens", 64)), choose(sampling_of(args)), where(placing::of(args)),
           on_miss(tern::parse_on_miss(args.text("on-miss", "fetch"))), json(args.on("json")),
-          explain(args.on("explain")), special(args.on("special")) {
+          explain(args.on("explain")), special(args.on("special")), dry(args.on("dry")), warm(args.on("warm")),
+          profile(args.text("profile", "")), explain_json(args.text("explain-json", "")) {
+        if (where.policy == "by_tensor" && profile.empty())
+            throw tern::config_error("--policy by_tensor needs prices: give --profile");
         if (args.plain().size() > 2)
             throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
         refuse_contradictions(args, where, has_vram(args));
@@ -167,9 +184,12 @@ struct request {
                   .ram = args.size("ram", tern::unlimited),
                   .pinned = args.on("pinned") ? tern::unlimited : tern::bytes{},
                   .vram = args.size("vram", {}),
-                  .bandwidth = args.has("link") ? tern::bytes_per_second{double(args.size("link", {}).count)}
-                                                : tern::bytes_per_second{},
+                  .bandwidth = rate(args, "link"),
                   .latency = {double(args.whole("latency-us", 0)) * 1e-6},
+                  .launch = {double(args.whole("launch-us", 0)) * 1e-6},
+                  .vram_bandwidth = rate(args, "vram-bandwidth"),
+                  .operations =
+                      args.has("gops") ? double(args.real("gops", 0)) * 1e9 : std::numeric_limits<double>::infinity(),
                   .guess = args.size("guess", {}),
                   .activations = tern::activation_policy_named(args.text("activations", "f32")),
                   .strict = args.on("strict")};
@@ -184,6 +204,9 @@ struct request {
     }
 
 private:
+    static tern::bytes_per_second rate(const options& args, const char* name) {
+        return args.has(name) ? tern::bytes_per_second{double(args.size(name, {}).count)} : tern::bytes_per_second{};
+    }
     static tern::sampling sampling_of(const options& args) {
         constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max(); // more than any vocabulary holds
         return {.temperature = args.real("temperature", 0),
@@ -217,11 +240,14 @@ struct figures {
     std::size_t new_tokens = 0;
     double prefill_seconds = 0;
     double decode_seconds = 0;
+    std::vector<tern::seconds> each{}; ///< after the first
 
     double prefill_rate() const { return prefill_seconds > 0 ? double(prompt_tokens) / prefill_seconds : 0; }
     double decode_rate() const {
         return decode_seconds > 0 && new_tokens > 1 ? double(new_tokens - 1) / decode_seconds : 0;
     }
+    /// Of the token in the middle: what disturbs a few of them does not count.
+    double median_rate() const { return each.empty() ? 0 : 1 / tern::median_of(each).count; }
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -251,13 +277,18 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
                   const tern::disk_reader& reader, std::vector<std::int32_t> history, request& wanted) {
     tern::paged_cache cache(run.ram(), model.config().cache_for(wanted.longest(history.size())));
     tern::any_cache any(cache);
+    if (wanted.warm && !history.empty()) {
+        run.loop().run(tern::prefill(run.ctx(), model, any, std::span<const std::int32_t>(history),
+                                     tern::generate_options{}.prefill_batch));
+        cache.truncate(0, 0);
+    }
     result out;
     out.timing.prompt_tokens = history.size();
     tern::text_stream stream(words);
     out.loaded = moved_bytes::so_far(run, reader);
     moved_bytes at_first = out.loaded;
     const double begin = now();
-    double first = begin;
+    double first = begin, last = begin;
     const auto show = [&](std::string_view piece) {
         out.text += piece;
         if (!wanted.json) std::cout << piece << std::flush;
@@ -266,6 +297,10 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
         if (out.tokens.empty()) {
             first = now();
             at_first = moved_bytes::so_far(run, reader);
+            last = first;
+        } else {
+            const double then = std::exchange(last, now());
+            out.timing.each.push_back({last - then});
         }
         out.tokens.push_back(token);
         if (words.is_end(token)) return false;
@@ -286,7 +321,8 @@ result write_text(tern::runtime& run, const tern::decoder& model, const tern::to
     return out;
 }
 
-void print_json(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run) {
+void print_json(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run,
+                const std::optional<tern::speed>& predicted) {
     tern::json_writer json;
     json.begin_object();
     json.member("text", r.text);
@@ -296,6 +332,13 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("prompt_tokens", r.timing.prompt_tokens);
     json.member("prefill_tokens_per_second", r.timing.prefill_rate());
     json.member("decode_tokens_per_second", r.timing.decode_rate());
+    json.member("decode_median_tokens_per_second", r.timing.median_rate());
+    if (predicted) {
+        json.key("predicted").begin_object();
+        json.member("prefill_tokens_per_second", predicted->prefill);
+        json.member("decode_tokens_per_second", predicted->decode);
+        json.end_object();
+    }
     json.member("threads", run.cpu().workers());
     json.member("activations", std::string(name_of(run.ctx().activations())));
     json.member("kernel_path", std::string(tern::kernel::slot<tern::kernel::linear, tern::f32>.get().path));
@@ -316,6 +359,17 @@ void print_json(const result& r, const tern::placement& plan, const tern::graph&
     json.member("ram_peak", run.ram().budget().peak().count);
     json.end_object();
     std::cout << std::move(json).take() << "\n";
+}
+
+void print_predicted(const result& r, const tern::speed& predicted) {
+    const auto line = [](const char* what, double expected, double found) {
+        std::cerr << what << " " << expected << ", measured " << found;
+        if (found > 0) std::cerr << " (" << std::showpos << 100 * (expected / found - 1) << std::noshowpos << " %)";
+    };
+    line("predicted prefill tokens/s", predicted.prefill, r.timing.prefill_rate());
+    line("; decode", predicted.decode, r.timing.median_rate());
+    std::cerr << ", of the median token";
+    std::cerr << "\n";
 }
 
 void print_figures(const result& r, const tern::placement& plan, const tern::graph& graph, tern::runtime& run) {
@@ -361,8 +415,22 @@ int run_program(const options& args) {
         tern::record(*model, run.loop(), run.cpu(), tern::generate_options{}.prefill_batch, run.ctx().activations());
     run.reserve(tern::paged_cache::bytes_for(model->config().cache_for(wanted.longest(history.size()))) +
                 (run.accelerator() != nullptr ? tern::staging_room(graph) : tern::bytes{}));
-    const tern::placement plan = wanted.where.place(graph, run.machine());
-    if (wanted.explain) std::cerr << tern::explain(plan, graph, run.machine());
+    const std::size_t chunk = tern::generate_options{}.prefill_batch;
+    std::optional<predictor> times;
+    if (!wanted.profile.empty())
+        times.emplace(predictor::open(wanted.profile, run, *model, graph, wanted.where.from, chunk));
+    const predicted_run asked{history.size(), wanted.tokens, chunk, wanted.on_miss};
+    const tern::placement plan =
+        wanted.where.policy == "by_tensor" ? times->by_tensor(graph, asked) : wanted.where.place(graph, run.machine());
+    std::optional<tern::speed> predicted;
+    if (times && !history.empty()) predicted = times->of(plan, graph, asked);
+    if (wanted.explain)
+        std::cerr << (predicted ? tern::explain(plan, graph, run.machine(), *predicted)
+                                : tern::explain(plan, graph, run.machine()));
+    if (!wanted.explain_json.empty())
+        tern::write_text_file(wanted.explain_json,
+                              tern::explain_json(plan, graph, run.machine(), predicted ? &*predicted : nullptr) + "\n");
+    if (wanted.dry) return 0;
     for (const std::string& said : without_effect(args, wanted.where, run.accelerator() != nullptr, {plan, graph}))
         std::cerr << "note: " << said << "\n";
 
@@ -385,9 +453,10 @@ int run_program(const options& args) {
         written = write_text(run, *model, words, *reader, std::move(history), wanted);
     }
     if (wanted.json)
-        print_json(written, plan, graph, run);
+        print_json(written, plan, graph, run, predicted);
     else
         print_figures(written, plan, graph, run);
+    if (!wanted.json && predicted) print_predicted(written, *predicted);
     if (!std::cout.flush()) throw tern::io_error("cannot write to the standard output");
     return interrupt.happened() ? 130 : 0;
 }
@@ -396,12 +465,13 @@ int run_program(const options& args) {
 
 int main(int argc, char** argv) {
     try {
-        const options args(argc, argv,
-                           {"prompt",   "tokenizer", "tokens",      "context", "vram",    "link",  "latency-us",
-                            "ram",      "threads",   "activations", "policy",  "machine", "disk",  "on-miss",
-                            "eviction", "guess",     "temperature", "top-k",   "top-p",   "min-p", "repetition-penalty",
-                            "seed"},
-                           {"load", "pinned", "strict", "json", "explain", "special", "help"});
+        const options args(argc, argv, {"prompt",      "tokenizer",         "tokens",   "context",   "vram",
+                                        "link",        "latency-us",        "gops",     "ram",       "threads",
+                                        "profile",     "activations",       "policy",   "machine",   "vram-bandwidth",
+                                        "disk",        "on-miss",           "guess",    "launch-us", "top-k",
+                                        "top-p",       "explain-json",      "eviction", "min-p",     "seed",
+                                        "temperature", "repetition-penalty"},
+                           {"load", "pinned", "strict", "json", "explain", "special", "dry", "warm", "help"});
         if (args.on("help")) {
             std::cout << help;
             return 0;

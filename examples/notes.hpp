@@ -58,7 +58,7 @@ inline std::vector<std::string> without_effect(const options& args, const placin
     const auto note = [&](const std::string& option, const std::string& why) {
         notes.push_back("--" + option + " changes nothing: " + why);
     };
-    for (const char* name : {"link", "latency-us"})
+    for (const char* name : {"link", "latency-us", "gops", "vram-bandwidth", "launch-us"})
         if (args.has(name) && !plan.in_vram)
             note(name, has_vram ? "no weights go over the link" : "without --vram there is no link");
     if (has_vram && !plan.in_vram) note("vram", "this plan puts no weights there (--explain says why)");

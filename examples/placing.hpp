@@ -51,16 +51,16 @@ struct placing {
             throw tern::config_error("--eviction is lru or frequency, not \"" + p.eviction + "\"");
         const auto equals = p.policy.find('=');
         const bool known = p.policy == "first_fit" || p.policy == "all_cpu" || p.policy == "layer_stream" ||
-                           p.policy == "expert_offload" || p.policy == "automatic";
+                           p.policy == "expert_offload" || p.policy == "by_tensor" || p.policy == "automatic";
         if (p.policy.substr(0, equals) == "layer_split") {
             if (equals == p.policy.npos)
                 throw tern::config_error("--policy layer_split needs a number: layer_split=20");
             p.layers = options::whole_number("--policy layer_split", p.policy.substr(equals + 1));
             p.policy = "layer_split";
         } else if (!known) {
-            throw tern::config_error(
-                "there is no policy \"" + p.policy +
-                "\": first_fit, all_cpu, layer_split=N, layer_stream, expert_offload or automatic");
+            throw tern::config_error("there is no policy \"" + p.policy +
+                                     "\": first_fit, all_cpu, layer_split=N, layer_stream, expert_offload, by_tensor "
+                                     "or automatic");
         }
         if (p.policy == "automatic") {
             if (!args.has("machine"))

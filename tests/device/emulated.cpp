@@ -40,6 +40,18 @@ tern::task<std::thread::id> thread_of_work(tern::emulated_device& gpu, tern::run
     co_return inside;
 }
 
+// Says of itself that it is `operations` and `bytes`.
+struct told {
+    double operations;
+    double bytes;
+    std::chrono::microseconds needs{0};
+    void operator()(std::size_t, std::size_t) const { std::this_thread::sleep_for(needs); }
+    tern::call_work describe() const { return {.op = "told", .operations = operations, .weight_bytes = bytes}; }
+};
+tern::task<> compute(tern::emulated_device& gpu, tern::run_loop& home, told what) {
+    co_await tern::launch(gpu, home, 1, 1, what);
+}
+
 tern::task<> copy_in(tern::emulated_device& gpu, tern::run_loop& home, std::byte* to, const std::byte* from,
                      tern::bytes n) {
     co_await tern::copy(gpu, home, tern::direction::to_device, to, from, n);
@@ -154,4 +166,35 @@ TEST_CASE("device/emulated: a link that cannot be is refused") {
     CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .bandwidth = {nan}}), tern::config_error);
     CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .latency = {-1}}), tern::config_error);
     CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .latency = {nan}}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .memory = {0}}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .memory = {nan}}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .operations = 0}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .operations = nan}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .slowdown = 0.5}), tern::config_error);
+    CHECK_THROWS_AS(tern::emulated_device({.capacity = 1_KiB, .slowdown = nan}), tern::config_error);
+}
+
+TEST_CASE("device/emulated: what an operator takes is its launch and the longer of its bytes and its operations") {
+    const tern::emulated_options how{.launch = 1.0_ms, .memory = {1e6}, .operations = 1e9};
+    const auto time = [&](double operations, double weights, double other) {
+        return how.time_of({.operations = operations, .weight_bytes = weights, .other_bytes = other}).count;
+    };
+    CHECK(time(0, 0, 0) == doctest::Approx(0.001));
+    CHECK(time(5e6, 1000, 2000) == doctest::Approx(0.006));   // 5 ms of arithmetic, 3 ms of bytes
+    CHECK(time(5e6, 10'000, 2000) == doctest::Approx(0.013)); // 12 ms of bytes
+    CHECK(tern::emulated_options{}.time_of({.operations = 1e30, .weight_bytes = 1e30}).count == 0);
+}
+
+TEST_CASE("device/emulated: operators are not done before their deadline, however fast the host is") {
+    tern::run_loop home;
+    tern::emulated_device gpu{{.capacity = 1_MiB, .launch = 1.0_ms, .memory = {1e6}, .operations = 1e9, .slowdown = 3}};
+    const auto took = [&](told what) {
+        const auto start = clock_type::now();
+        home.run(compute(gpu, home, what));
+        return since(start);
+    };
+    CHECK(took({5e6, 1000}) >= 0.006);
+    CHECK(took({0, 4000}) >= 0.005);
+    CHECK(took({0, 0, std::chrono::microseconds(4000)}) >= 0.012); // three times what the host needed
+    CHECK(gpu.options().slowdown == 3);
 }

@@ -40,6 +40,16 @@ tern::task<double> compute(bench& b, std::vector<int>& order, int who) {
     });
     co_return b.now();
 }
+struct told {
+    tern::call_work work;
+    void operator()(std::size_t, std::size_t) const {}
+    tern::call_work describe() const { return work; }
+};
+tern::task<double> compute(bench& b, tern::call_work what) {
+    const double begin = b.now();
+    co_await tern::launch(b.gpu, b.home, 1, 1, told{what});
+    co_return b.now() - begin;
+}
 tern::task<double> fail(bench& b) {
     co_await tern::launch(b.gpu, b.home, 1, 1,
                           [](std::size_t, std::size_t) { throw std::out_of_range("no such row"); });
@@ -154,4 +164,20 @@ TEST_CASE("device/virtual_device: it is a device of its own, and what cannot be 
     CHECK_THROWS_AS(bench({.capacity = 1_KiB, .bandwidth = {nan}}), tern::config_error);
     CHECK_THROWS_AS(bench({.capacity = 1_KiB, .latency = {-1}}), tern::config_error);
     CHECK_THROWS_AS(bench({.capacity = 1_KiB, .launch = {nan}}), tern::config_error);
+    CHECK_THROWS_AS(bench({.capacity = 1_KiB, .memory = {-1}}), tern::config_error);
+    CHECK_THROWS_AS(bench({.capacity = 1_KiB, .operations = nan}), tern::config_error);
+    CHECK_THROWS_AS(bench({.capacity = 1_KiB, .slowdown = 2}), tern::config_error); // of no time
+}
+
+TEST_CASE(
+    "device/virtual_device: an operator takes its launch and the longer of its bytes and its operations, exactly") {
+    bench b({.capacity = 1_MiB, .launch = 10.0_ms, .memory = {1e6}, .operations = 1e9});
+    CHECK(b.home.run(compute(b, {.operations = 5e6, .weight_bytes = 2000, .other_bytes = 1000})) ==
+          doctest::Approx(0.015).epsilon(rounding));
+    CHECK(b.home.run(compute(b, {.operations = 5e6, .weight_bytes = 20'000, .other_bytes = 1000})) ==
+          doctest::Approx(0.031).epsilon(rounding));
+    CHECK(b.home.run(compute(b, tern::call_work{})) == doctest::Approx(0.01).epsilon(rounding));
+    std::vector<int> order;
+    CHECK(b.home.run(compute(b, order, 1)) == doctest::Approx(0.066).epsilon(rounding)); // nobody described it
+    CHECK(order == std::vector<int>{1});
 }

@@ -74,8 +74,8 @@ private:
 
 } // namespace detail
 
-/// An accelerator as emulated_options describe it, whose every operator takes `launch` and whose every copy of n bytes
-/// takes latency + n / bandwidth on `time`; bytes move and operators compute when that has passed. It computes one
+/// An accelerator as emulated_options describe it, whose every operator and every copy takes exactly what they say on
+/// `time`; bytes move and operators compute when that has passed. It computes one
 /// operator at a time; copies queue by direction and lane, and those of one queue come after one another.
 ///
 /// It has no threads: calls begin, and `time` lets its sleepers go on, on one thread, as a virtual_clock does under
@@ -86,10 +86,11 @@ private:
 ///     tern::virtual_device gpu{{.capacity = 8_MiB, .bandwidth = 12_GBps, .launch = 1.0_ms}, time};
 template <class = void> class basic_virtual_device final : public device {
 public:
-    /// Throws config_error for a bandwidth or a time that is no such thing, and what `region_arena` throws.
+    /// Throws config_error for a bandwidth or a time that is no such thing and for a slowdown, since nothing takes the
+    /// host any virtual time; and what `region_arena` throws.
     basic_virtual_device(const emulated_options& options, clock& time)
-        : options_(detail::checked(options)), name_("virtual:" + std::to_string(options.index)),
-          memory_({tier_of<vram>, options.index, 0}, options.capacity), compute_(time, computer{options.launch}),
+        : options_(checked(options)), name_("virtual:" + std::to_string(options.index)),
+          memory_({tier_of<vram>, options.index, 0}, options.capacity), compute_(time, computer{this}),
           link_{queue(time, {this, &traffic_.to_device}), queue(time, {this, &traffic_.to_host}),
                 queue(time, {this, &traffic_.to_device}), queue(time, {this, &traffic_.to_host})} {}
 
@@ -109,9 +110,15 @@ public:
     link_traffic traffic() const noexcept override { return traffic_; }
 
     /// What a copy of `n` bytes takes where nothing is before it.
-    seconds time_of_copy(bytes n) const noexcept { return options_.latency + n / options_.bandwidth; }
+    seconds time_of_copy(bytes n) const noexcept { return options_.time_of(n); }
 
 private:
+    static const emulated_options& checked(const emulated_options& options) {
+        if (options.slowdown != 1)
+            throw config_error("a virtual device has no host's time to multiply: give it rates in place of a slowdown");
+        return detail::checked(options);
+    }
+
     /// One queue of the link.
     struct copier {
         const basic_virtual_device* owner;
@@ -124,9 +131,9 @@ private:
         }
     };
     struct computer {
-        seconds launch;
+        const basic_virtual_device* owner;
 
-        seconds cost(const device_call&) const noexcept { return launch; }
+        seconds cost(const device_call& call) const { return owner->options_.time_of(work_of(call)); }
         void operator()(device_call& call) const { call.compute(call, 0, call.items); }
     };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -29,14 +30,16 @@ namespace tern {
 
 /// What a runtime is made of.
 struct runtime_options {
-    std::size_t threads = 0;      ///< workers of the cpu device; 0: one for each usable core
-    bytes ram = unlimited;        ///< for copies of weights, activations and the cache; mappings do not count
-    bytes pinned{};               ///< of that, how much may be page-locked for weights
-    bytes vram{};                 ///< of the emulated accelerator; 0: there is none
-    bytes_per_second bandwidth{}; ///< of its link; infinite by default
-    seconds latency{};            ///< of one copy over it
-    seconds launch{};             ///< that one of its operators takes at least
-    bytes guess{};                ///< of experts that may be brought a layer on a guess; 0: none
+    std::size_t threads = 0;           ///< workers of the cpu device; 0: one for each usable core
+    bytes ram = unlimited;             ///< for copies of weights, activations and the cache; mappings do not count
+    bytes pinned{};                    ///< of that, how much may be page-locked for weights
+    bytes vram{};                      ///< of the emulated accelerator; 0: there is none
+    bytes_per_second bandwidth{};      ///< of its link; infinite by default
+    seconds latency{};                 ///< of one copy over it
+    seconds launch{};                  ///< to begin one of its operators
+    bytes_per_second vram_bandwidth{}; ///< at which its operators read and write; infinite by default
+    double operations = std::numeric_limits<double>::infinity(); ///< of its operators a second
+    bytes guess{}; ///< of experts that may be brought a layer on a guess; 0: none
     activation_policy activations = activation_policy::f32; ///< how they enter products
     bool strict = false;                                    ///< memory that cannot be page-locked is an error
     disk_reader* disk = nullptr; ///< how files are read, such as tern::open_reader's; null: by plain reads
@@ -65,7 +68,9 @@ public:
                                                                           .bandwidth = options.bandwidth,
                                                                           .latency = options.latency,
                                                                           .launch = options.launch,
-                                                                          .index = 0});
+                                                                          .index = 0,
+                                                                          .memory = options.vram_bandwidth,
+                                                                          .operations = options.operations});
         add(*accelerator_);
     }
     basic_runtime(const basic_runtime&) = delete;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tern/plan/placement.hpp>
 
@@ -50,16 +51,21 @@ inline std::string in_short(const placement& p, const graph& g, const machine& m
 /// activations, and a last line in short: what is taken of each memory's budget.
 ///
 ///     std::cout << tern::explain(plan, graph, machine);
-template <class = void> std::string explain(const placement& p, const graph& g, const machine& m) {
+///
+/// `times`, where there are any, are a column of their own: one for each tensor, as explain_time.hpp writes them.
+template <class = void>
+std::string explain(const placement& p, const graph& g, const machine& m, const std::vector<std::string>& times = {}) {
     std::size_t longest = 6;
     for (const planned_tensor& t : g.tensors) longest = t.name.size() > longest ? t.name.size() : longest;
+    const bool timed = times.size() == p.tensors.size() && !times.empty();
     std::string text = "policy " + std::string(p.policy) + "\n" + detail::padded("tensor", longest) +
-                       "  format  size        place               reason\n";
+                       "  format  size        place               " +
+                       (timed ? detail::padded("prefill, decode", 22) : "") + "reason\n";
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {
         const planned_tensor& t = g.tensors[i];
         text += detail::padded(t.name, longest) + "  " + detail::padded(t.format, 6) + "  " +
                 detail::padded(to_string(t.size()), 10) + "  " + detail::padded(detail::way_of(p.tensors[i]), 18) +
-                "  " + p.tensors[i].reason + "\n";
+                "  " + (timed ? detail::padded(times[i], 20) + "  " : "") + p.tensors[i].reason + "\n";
     }
     for (const memory_space& memory : m.memories) {
         text += to_string(memory.where) + ": " + to_string(p.bytes_at(g, memory.where)) + " of weights";
