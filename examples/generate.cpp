@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -176,6 +177,9 @@ struct request {
           profile(args.text("profile", "")), explain_json(args.text("explain-json", "")) {
         if (where.policy == "by_tensor" && profile.empty())
             throw tern::config_error("--policy by_tensor needs prices: give --profile");
+        std::error_code none;
+        if (!explain_json.empty() && std::filesystem::equivalent(explain_json, path, none))
+            throw tern::config_error("--explain-json would replace the model " + path + ": name another file");
         if (args.plain().size() > 2)
             throw tern::config_error("\"" + args.plain()[2] + "\" is one argument too many: put the prompt in quotes");
         refuse_contradictions(args, where, has_vram(args));

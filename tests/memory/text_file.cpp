@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -47,4 +48,22 @@ TEST_CASE("memory/text_file: a file that is too large, absent or in no folder is
     CHECK_THROWS_AS(tern::write_text_file(f.path / "no" / "a", "x"), tern::io_error);
     CHECK_THROWS_AS(tern::write_text_file(f.path, "x"), tern::io_error); // a folder
     CHECK(!std::filesystem::exists(f.path.string() + ".new"));
+}
+
+TEST_CASE("memory/text_file: a link leads to the file that is replaced, and what is no file stays") {
+    const folder f;
+    const std::string path = f.path / "a";
+    const std::string link = f.path / "link";
+    tern::write_text_file(path, "old");
+    std::filesystem::create_symlink(path, link);
+    tern::write_text_file(link, "new");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(tern::read_text_file(path) == "new");
+    const std::string pipe = f.path / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK_THROWS_AS(tern::write_text_file(pipe, "x"), tern::io_error);
+    CHECK(std::filesystem::is_fifo(pipe));
+    std::filesystem::create_symlink(pipe, f.path / "to_pipe");
+    CHECK_THROWS_AS(tern::write_text_file(f.path / "to_pipe", "x"), tern::io_error);
+    CHECK(std::filesystem::is_fifo(pipe));
 }

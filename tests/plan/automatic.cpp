@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tern/plan/exact.hpp>
 #include <tern/plan/first_fit.hpp>
 
 #include "cost_support.hpp"
@@ -211,4 +212,51 @@ TEST_CASE("plan/automatic: missing experts are shared where the link and the hos
     CHECK(std::string(p.policy).find("shared") != std::string::npos);
     const double computed = predicted(tern::by_tensor{policy.prices(m), policy.options}.place(g, m), g, m, policy);
     CHECK(predicted(p, g, m, policy) < 0.7 * computed);
+}
+
+namespace {
+
+/// Prices whose sums are no numbers any more.
+struct endless {
+    tern::seconds price(const tern::move&) const { return {1e308}; }
+    tern::seconds price(const tern::run&) const { return {1e308}; }
+};
+
+} // namespace
+
+TEST_CASE(
+    "plan/automatic: with times beyond all numbers everything lies on the host, here and in by_tensor and exact") {
+    std::mt19937 random(9);
+    for (int round = 0; round < 10; ++round) {
+        const tern::graph g = test::random_graph(random, 2);
+        const tern::machine m = test::random_machine(random, {g.weight_bytes().count / 2});
+        CHECK(tern::by_tensor<endless>{{}, {}}.place(g, m).bytes_at(g, test::vram0) == tern::bytes{});
+        CHECK(tern::exact<endless>{{}, {}}.place(g, m).bytes_at(g, test::vram0) == tern::bytes{});
+        CHECK(tern::automatic<endless>{endless{}, {}}.place(g, m).tensors.size() == g.tensors.size());
+    }
+}
+
+TEST_CASE("plan/automatic: what RAM does not hold is not taken where another way fits") {
+    std::mt19937 random(10);
+    int tight = 0;
+    for (int round = 0; round < 30; ++round) {
+        CAPTURE(round);
+        const tern::graph g = test::random_graph(random, 2);
+        tern::machine m = test::random_machine(random, {2 * g.weight_bytes().count});
+        for (tern::memory_space& s : m.memories)
+            if (s.where == tern::location{tern::tier_of<tern::pageable>, 0, 0})
+                s.budget = {g.weight_bytes().count / 2}, s.reserved = {};
+        tern::chain_options o;
+        o.rest = tern::tier_of<tern::pageable>;
+        const tern::placement p = on(m, o).place(g, m);
+        bool others = false;
+        try {
+            tern::check(tern::first_fit{.rest = o.rest}.place(g, m), g, m);
+            others = true;
+        } catch (const tern::budget_error&) {}
+        if (!others) continue;
+        ++tight;
+        CHECK_NOTHROW(tern::check(p, g, m));
+    }
+    CHECK(tight > 5);
 }

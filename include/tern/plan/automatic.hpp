@@ -299,19 +299,25 @@ private:
 
     template <class Take> void each(const graph& g, const machine& m, Take take) const {
         const Cost model = prices(m);
+        bool some = false;
         const auto offer = [&](placement p) {
             try {
                 check(p, g, m);
             } catch (const budget_error&) { return seconds{never}; } // of another memory, such as RAM
             const seconds time = estimate(g, p, m, model, options.how).total;
             take(tried_placement{std::move(p), time});
+            some = true;
             return time;
         };
         placement host = all_cpu{options.rest}.place(g, m);
         host.policy = "automatic: all_cpu";
-        // Without the accelerator there is no choice: the error says what is missing.
-        const seconds alone = estimate(g, host, m, model, options.how).total;
-        take(tried_placement{std::move(host), alone});
+        offer(host);
+        offer_all(g, m, model, offer);
+        // Where nothing fits, the error of this one says what is missing.
+        if (!some) take(tried_placement{std::move(host), {never}});
+    }
+
+    template <class Offer> void offer_all(const graph& g, const machine& m, const Cost& model, Offer& offer) const {
         for (placement p : {layer_stream{.from = tier_of<direct>, .keep = options.kept()}.place(g, m),
                             expert_offload{.from = tier_of<direct>, .keep = options.kept()}.place(g, m)}) {
             if (p.pools.empty()) continue; // nothing is brought
@@ -323,7 +329,7 @@ private:
         placement grouped = by_tensor<Cost>{model, options}.place(g, m);
         grouped.policy = "automatic: by_tensor";
         offer(std::move(grouped));
-        detail::placement_families<decltype(offer)>(g, m, options, misses, room, offer).offer_all();
+        detail::placement_families<Offer>(g, m, options, misses, room, offer).offer_all();
     }
 };
 

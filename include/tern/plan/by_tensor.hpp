@@ -109,6 +109,11 @@ private:
     std::vector<std::uint16_t> from_{}; // by segment and bytes
 };
 
+/// What is chosen where no choice takes a finite time.
+inline chain_choice all_on_host(const placement_chain& chain) {
+    return {std::vector<unsigned char>(chain.units().size(), 0), {std::numeric_limits<double>::infinity()}};
+}
+
 /// The bytes of everything that may move.
 inline bytes movable_size(const placement_chain& chain) {
     bytes sum{};
@@ -170,7 +175,7 @@ void try_knapsack(const placement_chain& chain, bytes room, bytes all, std::size
 template <class = void> chain_choice knapsack(const placement_chain& chain, bytes room) {
     constexpr std::size_t cells = std::size_t{1} << 22; // of a table: segments times steps
     const bytes all = detail::movable_size(chain);
-    chain_choice best{{}, {std::numeric_limits<double>::infinity()}};
+    chain_choice best = detail::all_on_host(chain);
     for (std::uint64_t part = 16; part != 0; part /= 2) {
         const bytes most{all.count / part};
         detail::try_knapsack(chain, room, most, cells, best);

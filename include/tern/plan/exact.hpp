@@ -75,7 +75,7 @@ template <class = void> chain_choice branch_and_bound(const placement_chain& cha
     const std::vector<std::size_t> scattered = detail::scattered_units(chain);
     if (scattered.size() > 16) throw config_error("the graph is too large for exact: use by_tensor");
     const std::vector<bool> is_given = detail::given_units(chain, scattered);
-    chain_choice best{{}, {std::numeric_limits<double>::infinity()}};
+    chain_choice best = detail::all_on_host(chain);
     std::size_t steps = 0;
     detail::for_each_scattered(chain, scattered, 16, room, [&](const std::vector<unsigned char>& given, bytes left) {
         const std::vector<detail::chain_segment> segments = detail::cut(chain, given, is_given, bytes{});
