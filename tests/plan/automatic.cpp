@@ -32,13 +32,6 @@ static_assert(tern::placement_policy<tern::automatic<flat>>);
 
 namespace {
 
-tern::chain_options any_options(std::mt19937& random) {
-    tern::chain_options o;
-    o.how.shape.tokens = random() % 3 == 0 ? 8 : 1;
-    if (random() % 2 == 0) o.how.shape.habits = tern::fused_engine;
-    return o;
-}
-
 double predicted(const tern::placement& p, const tern::graph& g, const tern::machine& m, const auto& policy) {
     return tern::estimate(g, p, m, policy.prices(m), policy.options.how).total.count;
 }
@@ -75,7 +68,7 @@ TEST_CASE("plan/automatic: sound, groups whole, and twice the same, on random gr
         CAPTURE(round);
         const tern::graph g = test::random_graph(random, 1 + random() % 4);
         const tern::machine m = test::random_machine(random, {random() % (g.weight_bytes().count + 1000)});
-        const tern::automatic<> policy = on(m, any_options(random));
+        const tern::automatic<> policy = on(m, test::any_options(random));
         const tern::placement p = policy.place(g, m), again = policy.place(g, m);
         check_whole(p, g, m);
         CHECK(p.policy == again.policy);
@@ -99,7 +92,7 @@ TEST_CASE("plan/automatic: more budget is never slower, a faster link is never s
         const tern::graph g = test::random_graph(random, 1 + random() % 3);
         const std::uint64_t all = g.weight_bytes().count + 4000;
         const tern::machine m = test::random_machine(random, {all});
-        const tern::chain_options o = any_options(random);
+        const tern::chain_options o = test::any_options(random);
         double last = 1e300;
         for (std::uint64_t budget = 0; budget <= all; budget += all / 9 + random() % 1000) {
             CAPTURE(budget);
@@ -130,7 +123,7 @@ TEST_CASE("plan/automatic: never slower by more than 3% than any of those that i
         tern::graph g = test::random_graph(random, 1 + random() % 4);
         for (tern::planned_tensor& t : g.tensors) t.allowed = test::anywhere();
         const tern::machine m = test::random_machine(random, {random() % g.weight_bytes().count});
-        const tern::automatic<> policy = on(m, any_options(random));
+        const tern::automatic<> policy = on(m, test::any_options(random));
         const double mine = predicted(policy, g, m);
         const auto at_least = [&](const auto& other) {
             const tern::placement p = other.place(g, m);

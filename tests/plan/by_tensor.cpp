@@ -23,13 +23,6 @@ static_assert(tern::placement_policy<tern::by_tensor<tern::roofline>>);
 
 namespace {
 
-tern::chain_options any_options(std::mt19937& random) {
-    tern::chain_options o;
-    o.how.shape.tokens = random() % 3 == 0 ? 8 : 1;
-    if (random() % 2 == 0) o.how.shape.habits = tern::fused_engine;
-    return o;
-}
-
 double predicted(const auto& policy, const tern::graph& g, const tern::machine& m) {
     const tern::placement p = policy.place(g, m);
     return tern::estimate(g, p, m, policy.cost, policy.options.how).total.count;
@@ -55,7 +48,7 @@ TEST_CASE("plan/by_tensor: within one per cent of the best, and never over the b
         CAPTURE(round);
         const tern::graph g = test::random_graph(random, 1 + random() % 3);
         const tern::machine m = test::random_machine(random, {random() % (g.weight_bytes().count + 1000)});
-        const tern::chain_options o = any_options(random);
+        const tern::chain_options o = test::any_options(random);
         const tern::roofline cost(m, test::whole);
         const tern::by_tensor policy{cost, o};
         const tern::exact best{cost, o};
@@ -79,7 +72,7 @@ TEST_CASE("plan/by_tensor: more budget is never slower, a faster link is never s
         const tern::graph g = test::random_graph(random, 1 + random() % 3);
         const std::uint64_t all = g.weight_bytes().count + 4000;
         const tern::machine m = test::random_machine(random, {all});
-        const tern::chain_options o = any_options(random);
+        const tern::chain_options o = test::any_options(random);
         const auto both = [&](const tern::machine& on) {
             const tern::roofline cost(on, test::whole);
             return std::pair(predicted(tern::by_tensor{cost, o}, g, on), predicted(tern::exact{cost, o}, g, on));
@@ -222,7 +215,7 @@ TEST_CASE("plan/by_tensor: never slower than what people do by hand, with no mor
         tern::graph g = test::random_graph(random, 1 + random() % 4);
         for (tern::planned_tensor& t : g.tensors) t.allowed = test::anywhere();
         const tern::machine m = test::random_machine(random, {random() % g.weight_bytes().count});
-        const tern::by_tensor policy{tern::roofline(m, test::whole), any_options(random)};
+        const tern::by_tensor policy{tern::roofline(m, test::whole), test::any_options(random)};
         const double mine = predicted(policy, g, m);
         const auto at_most = [&](const tern::placement& p) {
             if (p.bytes_at(g, test::vram0) + tern::bytes{64 * 8 * g.tensors.size()} > m.room_at(test::vram0)) return;

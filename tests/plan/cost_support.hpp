@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tern/cost/roofline.hpp>
+#include <tern/plan/by_tensor.hpp>
 #include <tern/plan/pricing.hpp>
 
 #include "support.hpp"
@@ -121,6 +122,14 @@ inline machine random_machine(std::mt19937& random, bytes vram_budget) {
     m.processors[1].sync = seconds{1e-5 * scale()};
     m.memories.back().bandwidth = bytes_per_second{2e9 * scale()}; // may be slower than the host's
     return m;
+}
+
+/// Single tokens or eight, with either engine's habits.
+inline chain_options any_options(std::mt19937& random) {
+    chain_options o;
+    o.how.shape.tokens = random() % 3 == 0 ? 8 : 1;
+    if (random() % 2 == 0) o.how.shape.habits = fused_engine;
+    return o;
 }
 
 } // namespace tern::test

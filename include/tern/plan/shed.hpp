@@ -68,11 +68,11 @@ placement shed(placement p, const graph& g, const location& from, const tier_inf
             if (root[t] == l.root && p.tensors[t].where == from)
                 p.tensors[t] = {host.tensors[t].where, "it left " + to_string(from) + " for a longer context", {}};
     }
+    const bool brought =
+        std::any_of(p.tensors.begin(), p.tensors.end(), [&](const placed_tensor& t) { return t.computes == from; });
+    const bytes least = brought ? least_window(g, from) : bytes{};
     for (pool_plan& pool : p.pools) {
         if (pool.where != from || freed >= need) continue;
-        bytes least{};
-        for (std::size_t t = 0; t < g.tensors.size(); ++t)
-            if (p.tensors[t].computes == from) least = std::max(least, least_window(g, from));
         const bytes spare = pool.limit > least ? pool.limit - least : bytes{};
         const bytes given = std::min(spare, need - freed);
         pool.limit -= given;
