@@ -17,7 +17,7 @@
 #include <tern/async/real_clock.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/device/emulated.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/residency/scheduler.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/prefetched.hpp>

@@ -22,6 +22,8 @@
 #include <tern/format/formats.hpp>
 #include <tern/kernel/slot.hpp>
 #include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/memory/tier.hpp>
 #include <tern/model/decoder.hpp>
 #include <tern/model/gemma3.hpp>

@@ -6,6 +6,7 @@
 #include "support/counting_source.hpp"
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
+#include <tern/memory/heap_arena.hpp>
 
 using namespace tern::literals;
 

@@ -11,6 +11,7 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 
 using namespace tern::literals;
 

@@ -9,6 +9,7 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
 
 using namespace tern::literals;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
 
 #include "support/sanitized.hpp"

@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 
 #include "support/sanitized.hpp"
 

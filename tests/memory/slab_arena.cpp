@@ -270,7 +270,7 @@ TEST_CASE("memory/slab_arena: threads share slabs under one parent, and no two g
     CHECK(count[0].held + count[1].held == 0);
 }
 
-#if defined(TERN_DETAIL_POISON_SLABS)
+#if defined(TERN_DETAIL_POISON)
 TEST_CASE_FIXTURE(fixture, "memory/slab_arena: AddressSanitizer knows which bytes nobody holds") {
     std::byte* a = take(100'000_B);
     CHECK(__asan_region_is_poisoned(a, 100'000) == nullptr);

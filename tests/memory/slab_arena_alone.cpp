@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
 
 #include "support/allocations.hpp"

@@ -7,6 +7,8 @@
 
 #include <tern/device/emulated.hpp>
 #include <tern/file/open_checkpoint.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/model/decoder.hpp>
 #include <tern/model/llama.hpp>
 #include <tern/model/read_config.hpp>

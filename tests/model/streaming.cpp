@@ -212,23 +212,17 @@ TEST_CASE("model/streaming: the least window is found by the check to a page, an
     test::model plain(file("llama_tied"), {.threads = 1});
     const std::vector<float> expected = answer(plain);
     const tern::graph g = plain.record(prompt.size());
-    bool narrow = false; // with room for less than three, memory may be in pieces that are too small
     const auto refused = [&](std::uint64_t budget) {
         CAPTURE(budget);
         const std::unique_ptr<tern::disk_reader> disk = reader("pread, direct");
         test::model m(file("llama_tied"), {.threads = 2, .vram = {budget}, .disk = disk.get()});
         const auto error = shortage([&] { m.run().load(tern::layer_stream{}.place(g, m.run().machine()), g); });
-        if (error) return error;
-        bool same = false;
-        const auto later = shortage([&] { same = test::same_bits(answer(m), expected); });
-        if (!later) CHECK(same);
-        CHECK((!later || (narrow && std::string(later->what()).find("vram:0") != std::string::npos)));
+        if (!error) CHECK(test::same_bits(answer(m), expected));
         return error;
     };
     const std::uint64_t one = g.activation_room().count + largest_slice(g);
     const std::uint64_t three = one + 2 * largest_slice(g) + 6 * 4096;
     for (std::uint64_t budget = three; budget < three + 400'000; budget += 9973) CHECK(!refused(budget));
-    narrow = true;
     std::uint64_t low = 4096;
     std::uint64_t high = three;
     while (high - low > 1) (refused((low + high) / 2) ? low : high) = (low + high) / 2;

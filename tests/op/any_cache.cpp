@@ -1,3 +1,4 @@
+#include <tern/memory/heap_arena.hpp>
 #include <tern/op/any_cache.hpp>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+#include <tern/memory/heap_arena.hpp>
 #include <tern/op/scratch_pool.hpp>
 
 #include <cstdint>

@@ -14,6 +14,7 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/op/context.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/blocking.hpp>

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <tern/async/run_loop.hpp>
 #include <tern/device/emulated.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pread_reader.hpp>
 #include <tern/transfer/prefetched.hpp>
 

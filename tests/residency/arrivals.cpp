@@ -15,6 +15,8 @@
 #include <tern/async/loop_thread.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/transfer/staged.hpp>
 
 using namespace tern::literals;

@@ -14,6 +14,7 @@
 #include <tern/async/loop_thread.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/transfer/staged.hpp>
 
 using namespace tern::literals;

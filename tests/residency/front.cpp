@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <tern/device/cpu.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/residency/pool.hpp>
 
 namespace {

@@ -14,7 +14,7 @@
 #include <tern/async/virtual_clock.hpp>
 #include <tern/async/when_all.hpp>
 #include <tern/device/virtual_device.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/residency/scheduler.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/blocking.hpp>

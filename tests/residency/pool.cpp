@@ -10,7 +10,8 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/async/virtual_clock.hpp>
 #include <tern/device/cpu.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 
 using namespace tern::literals;
 using tern::arrival_cause;
@@ -202,6 +203,38 @@ TEST_CASE("residency/pool: a limited pool has a range of its own, a changed limi
     CHECK(copy.data()[0] == std::byte{5});
     copy = {};
     CHECK(b.ram.budget().used() == 300_KiB);
+}
+
+TEST_CASE("residency/pool: of a device's memory a limited pool has a part, and the part before comes back at once") {
+    tern::emulated_device gpu{{.capacity = 1_MiB}};
+    std::uint64_t tick = 0;
+    tern::detail::pool pool{gpu, tick};
+    CHECK(&pool.rooms() == &gpu.memory());
+    pool.bound(400_KiB);
+    tern::arena& first = pool.rooms();
+    CHECK(&first != &gpu.memory());
+    CHECK_FALSE(gpu.memory().in_one_piece(700_KiB));
+    tern::allocation copy = first.allocate(300_KiB, "copy");
+    copy.data()[0] = std::byte{5};
+    // Whatever lies beside it, it has its room.
+    std::vector<tern::allocation> beside;
+    while (gpu.memory().in_one_piece(10_KiB)) beside.push_back(gpu.memory().allocate(10_KiB, "beside"));
+    CHECK(first.in_one_piece(100_KiB));
+    beside.clear();
+    // The same limit again is another part: the one before has ended.
+    pool.bound(tern::unlimited);
+    CHECK(gpu.memory().in_one_piece(620_KiB));
+    pool.bound(400_KiB);
+    CHECK(pool.rooms().in_one_piece(400_KiB));
+    CHECK(copy.data()[0] == std::byte{5});
+    copy = {};
+    CHECK(gpu.memory().budget().used() == 0_B);
+    pool.bound(tern::unlimited);
+    CHECK(gpu.memory().in_one_piece(1_MiB));
+    // Where there is none of that size, copies lie among the others.
+    pool.bound(1_MiB);
+    const tern::allocation middle = gpu.memory().allocate(1_KiB, "middle");
+    CHECK(&pool.rooms() == &gpu.memory());
 }
 
 TEST_CASE("residency/pool: the epoch changes with each arrival and departure, and not with uses") {

@@ -15,7 +15,8 @@
 #include <tern/async/virtual_clock.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/virtual_device.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/residency/scheduler.hpp>
 #include <tern/residency/store.hpp>
 

@@ -1,5 +1,8 @@
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/residency/scheduler.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -9,6 +12,7 @@
 #include <tern/async/loop_thread.hpp>
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
+#include <tern/device/emulated.hpp>
 #include <tern/transfer/staged.hpp>
 
 #include "support/counting_source.hpp"
@@ -92,12 +96,14 @@ TEST_CASE("residency/scheduler: what comes next is brought as far as there is ro
 
 namespace {
 
-/// Passes over slices of very different sizes that stream into `memory`, in a room of `room` bytes, in order.
-void stream_many_sizes(tern::arena& memory, tern::bytes room) {
+/// Passes over slices of very different sizes that stream to `on`, in a room of `room` bytes, in order; meanwhile up to
+/// `beside` bytes of its memory are allocated, to stay.
+void stream_many_sizes(tern::device& on, tern::bytes room, std::uint64_t beside = 0, std::uint32_t seed = 0) {
     constexpr std::uint64_t sizes[] = {9'000, 100, 5'000, 7'000, 300, 9'000, 2'000, 64, 8'000, 3'000, 6'000, 1'000};
     tern::run_loop home;
     tern::heap_arena staging;
-    tern::cpu_device cpu{memory, 1};
+    std::vector<tern::allocation> stays;
+    const auto random = [&seed] { return (seed = seed * 1664525u + 1013904223u) >> 8; };
     std::uint64_t total = 0;
     for (const std::uint64_t n : sizes) total += n;
     counting_source file{static_cast<std::size_t>(total)};
@@ -106,37 +112,49 @@ void stream_many_sizes(tern::arena& memory, tern::bytes room) {
     std::uint64_t offset = 0;
     for (const std::uint64_t n : sizes) {
         const tern::slice_id id = store.add("slice", {.file = &file, .offset = offset}, {n});
-        store.assign(id, cpu, tern::retention::drop, false);
-        uses.push_back({id, &cpu, move, 16});
+        store.assign(id, on, tern::retention::drop, false);
+        uses.push_back({id, &on, move, 16});
         offset += n;
     }
-    store.bound(cpu, room);
+    store.bound(on, room);
     tern::scheduler order(store);
     order.follow(uses);
     home.run(store.drain());
     const auto use = [&](tern::slice_id id) -> tern::task<> {
-        tern::lease held = store.try_borrow(id, cpu);
-        if (!held) held = co_await store.borrow(id, cpu, move);
+        tern::lease held = store.try_borrow(id, on);
+        if (!held) held = co_await store.borrow(id, on, move);
     };
     for (int pass = 0; pass < 20; ++pass)
         for (const tern::scheduled_use& u : uses) {
             home.run(use(u.slice));
+            const std::uint64_t n = std::min<std::uint64_t>(random() % 4'000, beside);
+            beside -= n;
+            if (n != 0) stays.push_back(on.memory().allocate({n}, "activations"));
             home.run(store.drain());
         }
-    CHECK(store.counters(cpu).misses == 0);
-    CHECK(store.counters(cpu).evictions == 0);
+    CHECK(store.counters(on).misses == 0);
+    CHECK(store.counters(on).evictions == 0);
     CHECK(file.bytes_read <= 20 * total + room.count);
 }
 
 } // namespace
 
-TEST_CASE("residency/scheduler: slices of many sizes come in order and once a pass, wherever there are holes") {
+TEST_CASE("residency/scheduler: slices of many sizes come in order and once a pass, whatever stays beside them") {
     for (const std::uint64_t room : {18'500u, 20'000u, 23'456u, 30'000u}) {
         CAPTURE(room);
         tern::region_arena region{{tern::tier_of<tern::pageable>, 0, 0}, {room}};
-        stream_many_sizes(region, {room});
+        tern::cpu_device bare{region, 1};
+        stream_many_sizes(bare, {room});
         tern::heap_arena ram{{room}};
-        stream_many_sizes(ram, {room});
+        tern::cpu_device cpu{ram, 1};
+        stream_many_sizes(cpu, {room});
+        // What stays takes all that is left of a device's memory, and no hole between slices.
+        constexpr std::uint64_t stays = 20'000;
+        for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+            CAPTURE(seed);
+            tern::emulated_device gpu{{.capacity = {room + 4096 + stays + 32 * 64}}};
+            stream_many_sizes(gpu, {room}, stays, seed);
+        }
     }
 }
 

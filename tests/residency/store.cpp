@@ -16,6 +16,7 @@
 #include <tern/async/when_all.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/blocking.hpp>
 #include <tern/transfer/staged.hpp>

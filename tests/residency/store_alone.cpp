@@ -9,6 +9,8 @@
 #include <tern/async/run_loop.hpp>
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/transfer/staged.hpp>
 

@@ -1,3 +1,4 @@
+#include <tern/memory/region_arena.hpp>
 #include <tern/sim/device.hpp>
 
 #include <cstddef>

@@ -9,6 +9,7 @@
 #include <tern/base/error.hpp>
 #include <tern/device/device.hpp>
 #include <tern/device/service.hpp>
+#include <tern/memory/region_arena.hpp>
 
 namespace tern::test {
 

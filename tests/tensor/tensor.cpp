@@ -12,6 +12,8 @@
 #include "support/counting_source.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/residency/store.hpp>
 #include <tern/tensor/tensor.hpp>
 #include <tern/transfer/staged.hpp>

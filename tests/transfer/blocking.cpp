@@ -6,6 +6,7 @@
 #include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/transfer/blocking.hpp>
 
 using namespace tern::literals;

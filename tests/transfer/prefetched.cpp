@@ -1,3 +1,4 @@
+#include <tern/memory/heap_arena.hpp>
 #include <tern/transfer/prefetched.hpp>
 
 #include <vector>

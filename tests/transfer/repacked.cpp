@@ -13,7 +13,7 @@
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
 #include <tern/format/formats.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pread_reader.hpp>
 #include <tern/transfer/blocking.hpp>
 #include <tern/transfer/prefetched.hpp>

@@ -7,6 +7,7 @@
 #include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/transfer/read.hpp>
 #include <tern/transfer/request.hpp>
 

@@ -7,6 +7,8 @@
 #include "support/transfers.hpp"
 #include <tern/device/cpu.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/heap_arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/transfer/staged.hpp>
 
 using namespace tern::literals;

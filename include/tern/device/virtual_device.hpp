@@ -17,6 +17,7 @@
 #include <tern/base/error.hpp>
 #include <tern/device/device.hpp>
 #include <tern/device/emulated.hpp>
+#include <tern/memory/region_arena.hpp>
 
 namespace tern {
 

@@ -17,7 +17,7 @@
 
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
-#include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/budget.hpp>
 #include <tern/memory/page_source.hpp>
 #include <tern/memory/slab_arena.hpp>

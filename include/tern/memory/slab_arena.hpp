@@ -16,32 +16,12 @@
 #include <tern/base/error.hpp>
 #include <tern/base/units.hpp>
 #include <tern/memory/budget.hpp>
+#include <tern/memory/mark_held.hpp>
 #include <tern/memory/page_source.hpp>
-
-// AddressSanitizer is told which bytes nobody holds, so that it finds use after free in a slab, and past its end.
-#if defined(__SANITIZE_ADDRESS__)
-#define TERN_DETAIL_POISON_SLABS
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TERN_DETAIL_POISON_SLABS
-#endif
-#endif
-#if defined(TERN_DETAIL_POISON_SLABS)
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace tern {
 
 namespace detail {
-
-/// Says that the first `held` bytes of a slab are somebody's and the rest nobody's.
-inline void mark_held([[maybe_unused]] std::byte* data, [[maybe_unused]] std::uint64_t held,
-                      [[maybe_unused]] std::uint64_t size) noexcept {
-#if defined(TERN_DETAIL_POISON_SLABS)
-    __asan_unpoison_memory_region(data, held);
-    __asan_poison_memory_region(data + held, size - held);
-#endif
-}
 
 /// What sizes are rounded up to: a page, where the source says nothing else.
 template <class Pages> constexpr std::uint64_t grain_of() noexcept {

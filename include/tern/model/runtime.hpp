@@ -19,6 +19,7 @@
 #include <tern/device/emulated.hpp>
 #include <tern/device/host_memory.hpp>
 #include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/memory/pinned_arena.hpp>
 #include <tern/op/context.hpp>
 #include <tern/plan/apply.hpp>

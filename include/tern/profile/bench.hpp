@@ -22,6 +22,7 @@
 #include <tern/format/formats.hpp>
 #include <tern/kernel/rope_frequencies.hpp>
 #include <tern/memory/arena.hpp>
+#include <tern/memory/heap_arena.hpp>
 #include <tern/op/attention.hpp>
 #include <tern/op/contiguous_cache.hpp>
 #include <tern/op/embed.hpp>

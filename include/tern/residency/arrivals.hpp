@@ -214,7 +214,7 @@ private:
             return spot.counted() <= a.reserved || p.has_room({spot.counted().count - a.reserved.count});
         };
         if (a.run.count > 1 && spot.counted() > p.limit()) return outcome::give_up; // before others leave in vain
-        const bool beside = &memory != &a.on->memory();
+        const bool beside = p.in_ram() && &memory != &a.on->memory();
         for (;;) {
             const bool enough = fits() && spot.size <= memory.budget().available();
             if (enough && memory.in_one_piece(spot.size)) {

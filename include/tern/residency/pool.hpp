@@ -54,6 +54,7 @@ public:
 
     device& on() const noexcept { return *on_; }
     const location& where() const noexcept { return where_; }
+    bool in_ram() const noexcept { return where_.tier.reached_by == reach::host; }
     bytes limit() const noexcept { return limit_; }
     bytes used() const noexcept { return used_; }
     bytes left() const noexcept { return {limit_.count > used_.count ? limit_.count - used_.count : 0}; }
@@ -62,7 +63,13 @@ public:
     /// appear.
     std::size_t moving() const noexcept { return moving_ + promised_; }
 
-    void bound(bytes limit) noexcept { limit_ = limit; }
+    /// A device's memory has no addresses to spare: those of the range before go back at once.
+    void bound(bytes limit) noexcept {
+        limit_ = limit;
+        if (own_ == nullptr || in_ram()) return;
+        own_->retire();
+        carved_ = unlimited;
+    }
 
     /// Where copies get their room that count here: in a limited pool a range of addresses of its own, where a memory
     /// has such, so that slices of all sizes take turns in it.
@@ -174,7 +181,7 @@ private:
         before_.reserve(before_.size() + 1);
         std::unique_ptr<arena> fresh = on_->memory().carve(limit_);
         if (own_ != nullptr) {
-            own_->trim();
+            own_->retire();
             before_.push_back(std::move(own_));
         }
         own_ = std::move(fresh);

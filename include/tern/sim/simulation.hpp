@@ -19,6 +19,7 @@
 #include <tern/device/host_memory.hpp>
 #include <tern/file/checkpoint.hpp>
 #include <tern/memory/arena.hpp>
+#include <tern/memory/region_arena.hpp>
 #include <tern/model/decoder.hpp>
 #include <tern/op/context.hpp>
 #include <tern/plan/apply.hpp>

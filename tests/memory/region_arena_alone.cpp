@@ -3,15 +3,15 @@
 
 #include <vector>
 
-#include <tern/memory/arena.hpp>
+#include <tern/memory/region_arena.hpp>
 
 #include "support/allocations.hpp"
 
 using namespace tern::literals;
 
-TEST_CASE("memory/arena_alone: operator new is counted") { tern::test::check_allocations_count(); }
+TEST_CASE("memory/region_arena_alone: operator new is counted") { tern::test::check_allocations_count(); }
 
-TEST_CASE("memory/arena_alone: a region takes memory back when operator new fails") {
+TEST_CASE("memory/region_arena_alone: a region takes memory back when operator new fails") {
     tern::region_arena gpu{{tern::tier_of<tern::vram>, 0, 0}, 64_KiB};
     std::vector<tern::allocation> live;
     live.reserve(1024);
@@ -30,7 +30,7 @@ TEST_CASE("memory/arena_alone: a region takes memory back when operator new fail
     CHECK(gpu.largest_hole() == 64_KiB);
 }
 
-TEST_CASE("memory/arena_alone: a request that fails for want of memory leaves the region whole") {
+TEST_CASE("memory/region_arena_alone: a request that fails for want of memory leaves the region whole") {
     tern::region_arena gpu{{tern::tier_of<tern::vram>, 0, 0}, 64_KiB};
     std::vector<tern::allocation> live;
     live.reserve(1024);
