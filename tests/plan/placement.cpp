@@ -67,7 +67,7 @@ TEST_CASE(
     }
 
     p.tensors[4].where = test::vram0;
-    const std::uint64_t needed = g.tensors[4].size().count;
+    const std::uint64_t needed = 640 + 500; // 600 bytes in units of 64, and the activations
     tern::check(p, g, test::with({needed}));
     try {
         tern::check(p, g, test::with({needed - 1}));
@@ -89,7 +89,7 @@ TEST_CASE(
 
 TEST_CASE("plan/placement: streamed weights need a place that their types allow, and room for the largest") {
     tern::graph g = test::layers();
-    const tern::machine m = test::with({1000});
+    const tern::machine m = test::with({1500}); // 500 of them for activations
     tern::placement p{"mine", {}, {{.where = test::vram0, .limit = {1000}}}};
     p.tensors.assign(g.tensors.size(), {test::direct0, "mine", test::vram0});
     p.tensors[0] = {test::mapped0, "mine", {}};
@@ -135,14 +135,14 @@ TEST_CASE("plan/placement: weights and pools share a memory with what is reserve
     p.tensors.assign(g.tensors.size(), {test::direct0, "mine", test::vram0});
     p.tensors[1] = {test::vram0, "mine", {}}; // 64 bytes
     p.tensors[0] = {test::mapped0, "mine", {}};
-    const tern::machine m = test::with({1100}).with_reserved(test::vram0, {36});
+    const tern::machine m = test::with({1600}).with_reserved(test::vram0, {36}); // 500 for activations
     tern::check(p, g, m);
     try {
         tern::check(p, g, m.with_reserved(test::vram0, {1}));
         FAIL("it is one byte short");
     } catch (const tern::budget_error& e) {
-        CHECK(e.needed() == 1101u);
-        CHECK(e.available() == 1100u);
+        CHECK(e.needed() == 1601u);
+        CHECK(e.available() == 1600u);
     }
     p.pools[0].limit = tern::unlimited;
     tern::check(p, g, test::with(tern::unlimited).with_reserved(test::vram0, {36}));
@@ -164,4 +164,25 @@ TEST_CASE("plan/placement: what direct reads bring to RAM needs room for whole p
     } catch (const tern::budget_error& e) { CHECK(e.needed() == 100'000u + 2 * 4096); }
     p.tensors[0].where = test::mapped0;
     tern::check(p, g, test::with({}));
+}
+
+TEST_CASE("plan/placement: what stays takes whole units of its memory, and activations room where operators compute") {
+    tern::graph g;
+    test::add(g, "experts", 65'536, test::anywhere(), 2);
+    test::add(g, "small", 1'000, test::anywhere());
+    g.activation_peak = {8'000}; // and a quarter more
+    const auto needed = [&](tern::location where, tern::bytes vram, tern::bytes ram) {
+        const tern::placement p{"mine", {{where, "mine", {}}, {where, "mine", {}}}};
+        tern::machine m = test::with(vram, ram);
+        m.memories.push_back({.where = test::pinned0, .budget = tern::unlimited, .in_ram = true});
+        try {
+            tern::check(p, g, m);
+        } catch (const tern::budget_error& e) { return e.needed().value_or(0); }
+        return std::uint64_t{0};
+    };
+    CHECK(needed(test::vram0, {1}, tern::unlimited) == 2 * 65'536 + 1'024 + 10'000);
+    // The page that direct reads bring before a slice, and the rest of its last one.
+    CHECK(needed(test::pageable0, {}, {1}) == 2 * (65'536 + 4'096) + 1'000 + 10'000);
+    // Locked pages are RAM too.
+    CHECK(needed(test::pinned0, {}, {1}) == 2 * (65'536 + 4'096) + 4'096 + 10'000);
 }

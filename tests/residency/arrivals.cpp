@@ -212,6 +212,26 @@ TEST_CASE("residency/arrivals: what is brought ahead to stay does not count agai
     CHECK(b.used() == 0_B);
 }
 
+TEST_CASE("residency/arrivals: of several that came together each that is placed no longer counts against the pool") {
+    bench b;
+    const auto cached = [&] { return b.store.cached(b.gpu); };
+    for (slice_id id = 0; id < 3; ++id) b.store.assign(id, b.gpu, tern::retention::cache);
+    CHECK(b.home.run(bring_ahead(b, {0, 1, 2})) == 3);
+    b.home.run(b.store.drain());
+    REQUIRE(b.store.counters(b.gpu).transfers == 1);
+    CHECK(cached() == tern::bytes{3 * slice_size});
+    for (int i = 0; i < 2; ++i) b.home.run(b.store.place(1, b.gpu, in_one));
+    CHECK(cached() == tern::bytes{2 * slice_size});
+    b.store.evict(0, b.gpu);
+    CHECK(cached() == tern::bytes{2 * slice_size}); // its memory goes with the last of them
+    b.home.run(b.store.place(2, b.gpu, in_one));
+    CHECK(cached() == tern::bytes{slice_size});
+    b.store.evict(1, b.gpu);
+    b.store.evict(2, b.gpu);
+    CHECK(cached() == 0_B);
+    CHECK(b.used() == 0_B);
+}
+
 TEST_CASE("residency/arrivals: two that read the disk at once and have staging for one come one after the other") {
     for (const std::uint64_t staging_size : {128, 256, 64}) {
         CAPTURE(staging_size);

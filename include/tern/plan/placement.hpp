@@ -1,13 +1,16 @@
 // A placement: for each tensor of a graph the location where it lives and computes, and why.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <tern/base/checked.hpp>
 #include <tern/base/error.hpp>
 #include <tern/cost/machine.hpp>
 #include <tern/memory/budget.hpp>
@@ -100,11 +103,48 @@ inline bytes room_on_the_way(const planned_tensor& t, const placed_tensor& p) {
     return t.slice_size + bytes{in_pages ? 2 * 4096u : 0u};
 }
 
+/// What a tensor that stays in a memory takes of it. Device memory comes in units of 64 bytes, locked RAM in pages, and
+/// so does plain RAM from 64 KiB on; direct reads bring the page before a slice of that size too.
+inline bytes room_of(const planned_tensor& t, const location& where) {
+    constexpr std::uint64_t page = 4096;
+    constexpr std::uint64_t in_pages = 64 * 1024;
+    const std::uint64_t n = t.slice_size.count;
+    std::uint64_t one = n;
+    const auto round_up = [n](std::uint64_t m, std::uint64_t unit) { return try_round_up(m, unit).value_or(n); };
+    if (where.tier.reached_by == reach::device)
+        one = round_up(n, 64);
+    else if (n >= in_pages)
+        one = round_up(checked_add(n, page), page);
+    else if (where.tier == tier_of<pinned>)
+        one = round_up(n, page);
+    return {checked_mul<std::uint64_t>(one, t.shape.experts)};
+}
+
+/// Whether operators compute on what a placement puts into a memory. The host's has activations in any case.
+inline bool computes_in(const placement& p, const location& memory) {
+    if (memory.tier.reached_by == reach::host) return memory.tier == tier_of<pageable>;
+    return std::any_of(p.tensors.begin(), p.tensors.end(),
+                       [&](const placed_tensor& t) { return t.computes.value_or(t.where) == memory; });
+}
+
+/// What a placement takes of a memory: weights that stay, in the other memories that are part of it too, the room for
+/// those that come and go, and activations where operators compute.
+inline bytes room_taken(const placement& p, const graph& g, const machine& m, const memory_space& memory) {
+    bytes taken = p.pool_at(memory.where);
+    for (std::size_t i = 0; i < p.tensors.size(); ++i) {
+        const location& where = p.tensors[i].where;
+        const memory_space* const there = m.memory_at(where);
+        const bool inside = there != nullptr && there->in_ram && memory.where.tier == tier_of<pageable>;
+        if (where == memory.where || inside) taken += room_of(g.tensors[i], where);
+    }
+    return computes_in(p, memory.where) ? taken + g.activation_room() : taken;
+}
+
 } // namespace detail
 
 /// Throws unless a placement has one decision for each tensor, in tiers that the tensor's type allows, inside the
-/// budgets less what is reserved, and with pools that hold the largest slice that is streamed through them. Mapped
-/// tensors take nothing from a budget: their pages come and go.
+/// budgets less what is reserved and what activations take, and with pools that hold the largest slice that is streamed
+/// through them. Mapped tensors take nothing from a budget: their pages come and go.
 template <class = void> void check(const placement& p, const graph& g, const machine& m) {
     if (p.tensors.size() != g.tensors.size())
         throw config_error("the policy placed " + std::to_string(p.tensors.size()) + " of " +
@@ -119,13 +159,13 @@ template <class = void> void check(const placement& p, const graph& g, const mac
     }
     for (const memory_space& memory : m.memories) {
         if (!detail::holds_copies(memory.where.tier) || memory.room() == unlimited) continue;
-        bytes needed = p.bytes_at(g, memory.where) + p.pool_at(memory.where);
-        for (const memory_space& other : m.memories)
-            if (other.in_ram && memory.where.tier == tier_of<pageable>) needed += p.bytes_at(g, other.where);
+        const bytes needed = detail::room_taken(p, g, m, memory);
         if (needed > memory.room())
             throw budget_error(
-                "the placement does not fit " + to_string(memory.where) + " beside the " + to_string(memory.reserved) +
-                    " that are set aside there for the cache and for transfers: raise its budget or place less there",
+                "the placement does not fit " + to_string(memory.where) + " beside what is set aside there, " +
+                    to_string(memory.reserved) + " for the cache and for transfers and " +
+                    to_string(detail::computes_in(p, memory.where) ? g.activation_room() : bytes{}) +
+                    " for activations: raise its budget or place less there",
                 {.needed = checked_add(needed.count, memory.reserved.count), .available = memory.budget.count});
     }
     for (std::size_t i = 0; i < p.tensors.size(); ++i) {

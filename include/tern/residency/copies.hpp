@@ -2,6 +2,7 @@
 // lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -103,12 +104,16 @@ protected:
         c.leaving = true;
         drop_unused(c);
     }
-    /// From cached to placed: it no longer counts against the pool.
+    /// From cached to placed: it no longer counts against the pool. One that came alone counts with whole pages.
     void keep(copy_entry& c) noexcept {
+        const bool kept_before = std::exchange(c.stay, retention::keep) == retention::keep;
         c.leaving = false;
-        c.stay = retention::keep;
         if (c.in != nullptr) c.in->retention_changed();
-        if (c.under != nullptr && c.under->copies == 1) c.in->give_back(std::exchange(c.under->counted, bytes{}));
+        if (c.under == nullptr || kept_before) return;
+        bytes& counted = c.under->counted;
+        const bytes share = c.under->copies == 1 ? counted : std::min(counted, slices_[c.slice].size);
+        c.in->give_back(share);
+        counted -= share;
     }
 
     /// Those who wait for room look again.
