@@ -226,7 +226,13 @@ TEST_CASE("residency/arrivals: of several that came together each that is placed
     CHECK(cached() == tern::bytes{2 * slice_size}); // its memory goes with the last of them
     b.home.run(b.store.place(2, b.gpu, in_one));
     CHECK(cached() == tern::bytes{slice_size});
+    b.store.assign(2, b.gpu, tern::retention::cache); // and back
+    CHECK(cached() == tern::bytes{2 * slice_size});
+    b.store.assign(2, b.gpu, tern::retention::keep);
+    CHECK(cached() == tern::bytes{slice_size});
     b.store.evict(1, b.gpu);
+    b.store.assign(2, b.gpu, tern::retention::cache); // the last one has all of their memory
+    CHECK(cached() == tern::bytes{3 * slice_size});
     b.store.evict(2, b.gpu);
     CHECK(cached() == 0_B);
     CHECK(b.used() == 0_B);

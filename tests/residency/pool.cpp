@@ -231,6 +231,12 @@ TEST_CASE("residency/pool: of a device's memory a limited pool has a part, and t
     CHECK(gpu.memory().budget().used() == 0_B);
     pool.bound(tern::unlimited);
     CHECK(gpu.memory().in_one_piece(1_MiB));
+    // What is free of a part that is given up joins what is free beside it.
+    pool.bound(500_KiB);
+    CHECK(pool.rooms().in_one_piece(500_KiB));
+    pool.give_up_range();
+    CHECK(&pool.rooms() == &gpu.memory());
+    CHECK(pool.rooms().in_one_piece(1_MiB));
     // Where there is none of that size, copies lie among the others.
     pool.bound(1_MiB);
     const tern::allocation middle = gpu.memory().allocate(1_KiB, "middle");

@@ -80,18 +80,18 @@ public:
     std::unique_ptr<arena> carve(bytes n) override {
         if (n.count == 0 || n.count > size_) return nullptr;
         const std::lock_guard lock(mutex_);
-        for (const std::uint64_t size : {in_units(n.count) + carved_spare, in_units(n.count)}) {
-            const std::size_t from = hole_for({size});
-            if (from == holes_.count()) continue;
-            holes_.expect(live_ + 1);
-            // From the end: what is allocated beside it begins at the other one.
-            const std::uint64_t offset = (holes_[from].end - size) / alignment * alignment;
-            auto part = std::unique_ptr<basic_region_arena>(new basic_region_arena(*this, offset, size));
-            holes_.take(from, offset, size);
-            ++live_;
-            return part;
-        }
-        return nullptr;
+        const std::uint64_t wanted = in_units(n.count) + carved_spare;
+        std::size_t from = hole_for({wanted});
+        if (from == holes_.count()) from = hole_for({in_units(n.count)});
+        if (from == holes_.count()) return nullptr;
+        const std::uint64_t size = std::min(wanted, holes_[from].size() / alignment * alignment);
+        holes_.expect(live_ + 1);
+        // From the end: what is allocated beside it begins at the other one.
+        const std::uint64_t offset = (holes_[from].end - size) / alignment * alignment;
+        auto part = std::unique_ptr<basic_region_arena>(new basic_region_arena(*this, offset, size));
+        holes_.take(from, offset, size);
+        ++live_;
+        return part;
     }
     void retire() noexcept override {
         if (whole_ == nullptr) return trim();

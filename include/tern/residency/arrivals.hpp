@@ -242,6 +242,7 @@ private:
             throw budget_error("the room for streamed and cached copies in " + to_string(p.where()) +
                                    " is too small for " + slices_[a.run.first].name + ": raise it or place less there",
                                {.needed = spot.counted().count, .available = p.left().count});
+        p.give_up_range();
         return settle(p, a, spot, a.on->memory()); // which says what is missing
     }
     outcome settle(pool& p, const arrival& a, landing& spot, arena& memory) {

@@ -106,14 +106,28 @@ protected:
     }
     /// From cached to placed: it no longer counts against the pool. One that came alone counts with whole pages.
     void keep(copy_entry& c) noexcept {
-        const bool kept_before = std::exchange(c.stay, retention::keep) == retention::keep;
         c.leaving = false;
-        if (c.in != nullptr) c.in->retention_changed();
-        if (c.under == nullptr || kept_before) return;
+        c.stay = retention::keep;
+        if (c.in == nullptr) return;
+        c.in->retention_changed();
+        if (!std::exchange(c.counts, false)) return;
         bytes& counted = c.under->counted;
-        const bytes share = c.under->copies == 1 ? counted : std::min(counted, slices_[c.slice].size);
+        const bytes share = c.under->copies == 1 ? counted : slices_[c.slice].size;
         c.in->give_back(share);
         counted -= share;
+    }
+    /// The other way; it leaves where the pool has no room for it.
+    void no_longer_keep(copy_entry& c, retention stay) noexcept {
+        c.stay = stay;
+        if (c.in != nullptr) c.in->retention_changed();
+        if (stay == retention::drop) return let_go(c);
+        if (c.in == nullptr || c.counts) return;
+        bytes& counted = c.under->counted;
+        const bytes share = c.under->copies == 1 ? c.under->room.size() - counted : slices_[c.slice].size;
+        if (!c.in->has_room(share)) return let_go(c);
+        c.in->take(share);
+        counted += share;
+        c.counts = true;
     }
 
     /// Those who wait for room look again.
@@ -207,6 +221,7 @@ protected:
         c.awaited = c.awaited || c.cause == arrival_cause::expected;
         c.data = data;
         c.under = &under;
+        c.counts = under.counted != bytes{};
         find_pool(c.where)->enter(c, s.usage);
         ++counters_.arrivals;
         counters_.moved.count += s.size.count;

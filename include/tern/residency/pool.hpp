@@ -66,9 +66,15 @@ public:
     /// A device's memory has no addresses to spare: those of the range before go back at once.
     void bound(bytes limit) noexcept {
         limit_ = limit;
+        give_up_range();
+        if (!in_ram()) carved_ = unlimited;
+    }
+    /// Copies lie among the others of a device's memory from now on: where its part is a few bytes short, what is free
+    /// of it and what is free beside it may be enough together.
+    void give_up_range() noexcept {
         if (own_ == nullptr || in_ram()) return;
         own_->retire();
-        carved_ = unlimited;
+        given_up_ = true;
     }
 
     /// Where copies get their room that count here: in a limited pool a range of addresses of its own, where a memory
@@ -76,7 +82,7 @@ public:
     arena& rooms() {
         if (limit_ == unlimited) return on_->memory();
         if (carved_ != limit_) carve();
-        return own_ != nullptr ? *own_ : on_->memory();
+        return own_ != nullptr && !given_up_ ? *own_ : on_->memory();
     }
     void judge_by(std::shared_ptr<const eviction_policy> policy) noexcept {
         own_policy_ = std::move(policy);
@@ -186,6 +192,7 @@ private:
         }
         own_ = std::move(fresh);
         carved_ = limit_;
+        given_up_ = false;
     }
 
     void offer(copy_entry& c, copy_usage& usage) noexcept {
@@ -211,6 +218,7 @@ private:
     std::unique_ptr<arena> own_;
     std::vector<std::unique_ptr<arena>> before_;
     bytes carved_ = unlimited; // the limit that `own_` is for
+    bool given_up_ = false;    // `own_`
     std::vector<cached_copy> members_;
     front front_;
     std::size_t reserved_ = 0;

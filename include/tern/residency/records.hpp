@@ -69,6 +69,7 @@ struct copy_entry {
     bool leaving = false;
     bool fresh = false;   // not used since it arrived
     bool awaited = false; // a use is known to come
+    bool counts = false;  // against its pool, with the others of its block
     retention stay = retention::drop;
     arrival_cause cause = arrival_cause::demand;
     std::uint32_t leases = 0;

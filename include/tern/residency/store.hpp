@@ -27,8 +27,8 @@ namespace tern {
 template <class Void = void> class basic_residency_store final : public detail::arrivals<Void> {
     using base = detail::arrivals<Void>;
     using base::await_calls, base::begin_all, base::bring, base::counters_, base::find_pool, base::hold, base::keep,
-        base::let_go, base::mutex_, base::observer, base::observer_, base::pool_of, base::slices_, base::stop_,
-        base::told;
+        base::let_go, base::mutex_, base::no_longer_keep, base::observer, base::observer_, base::pool_of, base::slices_,
+        base::stop_, base::told;
 
 public:
     basic_residency_store(run_loop& home, arena& staging, const store_options& options = {})
@@ -123,9 +123,10 @@ public:
         s.stay = stay;
         s.in_place = in_place && s.from.format.empty();
         if (detail::copy_entry* c = s.find(on.memory().where())) {
-            c->stay = stay;
-            if (c->in != nullptr) c->in->retention_changed();
-            if (stay == retention::drop) let_go(*c);
+            if (stay == retention::keep)
+                keep(*c);
+            else
+                no_longer_keep(*c, stay);
         }
     }
 
