@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -25,11 +26,15 @@ struct efficiency {
     double link = 0.82;
     /// Of the memory's bandwidth, where the host decodes quantized blocks on the way: between 0.4 on laptops and 0.7.
     double cpu_quantized = 0.5;
+    /// Tokens in a tile of an accelerator's matrix products. Where one kernel serves several calls, as for the experts
+    /// of a layer, each call's tokens are rounded up to it: the tile is chosen for the whole batch. 128 is the largest
+    /// of llama.cpp's kernels for quantized blocks.
+    double accelerator_tile = 128;
 };
 
 /// The roofline of Williams, Waterman and Patterson, 2009, with what begins and ends an operator:
 ///
-///     run    calls * launches * launch + max(bytes / (bandwidth * share), operations / (rate * share))
+///     run    calls * launches * launch + max(bytes / (bandwidth * share), padding * operations / (rate * share))
 ///     move   latency + size * (1 + others on the bus) / (bandwidth * share), + sync for activations
 ///
 /// Sync is that of the accelerator at either end, else of the processor that made the activations. Throws config_error
@@ -84,7 +89,7 @@ public:
             const std::optional<double> rate = p->rates.of(kind);
             if (!rate) known(rate, "the rate of " + std::string(name_of(kind)) + " arithmetic of " + p->name);
             const double reached = *rate * (host ? share_.cpu_arithmetic : share_.accelerator_arithmetic);
-            t = std::max(t, seconds{r.operations / reached});
+            t = std::max(t, seconds{r.operations * (host ? 1 : padding(r)) / reached});
         }
         if (!p->launch) known(p->launch, "the time of a launch on " + p->name);
         return t + *p->launch * (r.calls * r.launches);
@@ -96,7 +101,15 @@ private:
              {e.cpu_memory, e.cpu_arithmetic, e.accelerator_memory, e.accelerator_arithmetic, e.link, e.cpu_quantized})
             if (!(share > 0 && share <= 1))
                 throw config_error("an efficiency of " + std::to_string(share) + " is not above 0 and at most 1");
+        if (!(e.accelerator_tile >= 1 && e.accelerator_tile <= 65536))
+            throw config_error("a tile of " + std::to_string(e.accelerator_tile) + " tokens is not from 1 to 65536");
         return e;
+    }
+    /// What a tile computes for each token that is in it. A few tokens are multiplied one by one, without tiles.
+    double padding(const run& r) const noexcept {
+        constexpr double one_by_one = 8;
+        if (r.launches >= 1 || r.tokens <= one_by_one) return 1;
+        return std::ceil(r.tokens / share_.accelerator_tile) * share_.accelerator_tile / r.tokens;
     }
     static std::string way_of(const link& l) { return "from " + to_string(l.from) + " to " + to_string(l.to); }
     [[noreturn]] static void throw_no_link(const location& from, const location& to) {

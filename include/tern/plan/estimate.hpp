@@ -42,8 +42,8 @@ template <cost_model Cost> class estimator {
 public:
     estimator(const graph& g, const placement& p, const machine& m, const Cost& cost, const estimate_options& how)
         : graph_(g), placed_(p), machine_(m), how_(how), prices_(g, m, cost, how), time_(m),
-          stream_(g, p, m, cost, time_, how.host), seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()),
-          misses_(p.misses.value_or(how.misses)) {
+          stream_(g, p, m, cost, time_, how.host, how.shape.habits.serial_uploads),
+          seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()), misses_(p.misses.value_or(how.misses)) {
         if (p.tensors.size() != g.tensors.size())
             throw config_error("the placement has " + std::to_string(p.tensors.size()) + " tensors, the graph " +
                                std::to_string(g.tensors.size()));
@@ -198,8 +198,15 @@ private:
         const double fetched = missing - kept;
         const double here = use.cached + fetched;
         const double begin = now_;
+        const bool serial = how_.shape.habits.serial_uploads && fetched > 0;
+        if (serial) {
+            for (hop& h : way) h.time *= fetched;
+            now_ = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), way);
+            result_.waited += seconds{now_ - begin};
+        }
         double end = compute_experts(i, home, *p.computes, here, pairs - pairs_kept);
-        if (fetched > 0) {
+        now_ = begin;
+        if (fetched > 0 && !serial) {
             for (hop& h : way) h.time *= fetched;
             const double arrived = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), way);
             // The last one that comes is computed alone.

@@ -14,15 +14,18 @@
 namespace tern {
 
 /// How an engine treats activations: it decides what a switch between devices costs. The defaults are tern's operators
-/// over a cache on the host; with caches beside their layers `cache_on_host` is false. `fused_engine` is what llama.cpp
-/// and its kin do.
+/// over a cache on the host; with caches beside their layers `cache_on_host` is false. `fused_engine` is what engines
+/// do that keep all of a layer on its device.
 struct engine_habits {
     bool cache_on_host = true;         ///< attention computes on the host; else where its operands are
     bool residual_stays = false;       ///< sums are made where the embedding was; else where the layer computes
     bool experts_through_host = false; ///< rows are gathered and combined on the host, whoever computes the experts
     bool fused = false;                ///< one kernel for gate and up, one for all experts; else one for each product
+    bool serial_uploads = false;       ///< weights that are brought begin to come when their call does, which waits
 };
 inline constexpr engine_habits fused_engine{false, false, false, true};
+/// The same, where a single device's uploads and computations take turns, as in llama.cpp.
+inline constexpr engine_habits serial_engine{false, false, false, true, true};
 
 /// How a graph is run.
 struct run_shape {
