@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,11 +85,14 @@ public:
         cache_per_token_ = bytes{2 * 2 * keys.layers * keys.width}; // keys and values, f16
         for (const std::size_t prompt : prompts) machines_.push_back(beside_cache(on, prompt + generated));
         for (const machine& at : machines_) {
-            uploads_.push_back(layer_upload{}.place(graph_, at));
-            splits_.push_back(layer_upload{}.place_for(1, graph_, at));
+            // llama.cpp reserves logits for every token of a chunk (its issue 23527).
+            const layer_upload split{.keep = {.besides = {std::uint64_t{4} * chunk * description.vocabulary}}};
+            uploads_.push_back(split.place(graph_, at));
+            splits_.push_back(split.place_for(1, graph_, at));
         }
     }
 
+    const graph& calls() const noexcept { return graph_; }
     const published_model& row() const noexcept { return published_; }
 
     /// Layer split, whose other layers the accelerator computes for a prompt and the host for single tokens.
@@ -106,7 +110,7 @@ public:
         chain_options how;
         how.how.shape = shape(1, fused_engine);
         how.how.shape.context = decoded_after;
-        how.headroom = least_window(graph_, how.into);
+        how.headroom = layer_upload::window_for(graph_, how.into);
         const placement base = by_tensor{cost, how}.place(graph_, machines_[at_decode]);
         for (const double share : {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0}) {
             placement p = base;
@@ -185,28 +189,28 @@ private:
 };
 
 /// The constants that are fitted; the figures say nothing of the others.
-inline constexpr std::array<double efficiency::*, 5> fitted{&efficiency::cpu_memory, &efficiency::cpu_quantized,
-                                                            &efficiency::accelerator_memory,
-                                                            &efficiency::accelerator_arithmetic, &efficiency::link};
-inline constexpr std::array<const char*, 5> fitted_names{"cpu_memory", "cpu_quantized", "accelerator_memory",
-                                                         "accelerator_arithmetic", "link"};
+inline constexpr std::array<double efficiency::*, 6> fitted{
+    &efficiency::cpu_memory,         &efficiency::cpu_quantized,          &efficiency::cpu_attention,
+    &efficiency::accelerator_memory, &efficiency::accelerator_arithmetic, &efficiency::link};
+inline constexpr std::array<const char*, 6> fitted_names{
+    "cpu_memory", "cpu_quantized", "cpu_attention", "accelerator_memory", "accelerator_arithmetic", "link"};
 
 /// What a constant is taken to be before any figure is looked at, and what a figure or a constant may well be off by.
-inline constexpr efficiency prior{0.8, 0.6, 0.85, 0.6, 0.82, 0.5};
+inline constexpr efficiency prior{0.8, 0.6, 0.85, 0.6, 0.82, 0.5, 0.1};
 inline constexpr double off_figure = 0.15, off_constant = 0.25;
 
 namespace detail {
 
-using vector5 = std::array<double, fitted.size()>;
+using constants = std::array<double, fitted.size()>;
 
-inline efficiency efficiency_of(const vector5& logs) {
+inline efficiency efficiency_of(const constants& logs) {
     efficiency e = prior;
     for (std::size_t i = 0; i < logs.size(); ++i) e.*fitted[i] = std::min(1.0, prior.*fitted[i] * std::exp(logs[i]));
     return e;
 }
 
 /// log(predicted / published) of llama.cpp's figures. The four prompts of a model count together as its decoding does.
-inline std::vector<double> residuals(std::span<const predicted_model* const> models, const vector5& logs) {
+inline std::vector<double> residuals(std::span<const predicted_model* const> models, const constants& logs) {
     std::vector<double> all;
     const efficiency e = efficiency_of(logs);
     for (const predicted_model* m : models) {
@@ -221,7 +225,7 @@ inline std::vector<double> residuals(std::span<const predicted_model* const> mod
 }
 
 /// Solves a x = b for a symmetric matrix with a diagonal of at least 1 / off_constant^2.
-inline vector5 solved(std::array<vector5, fitted.size()> a, vector5 b) {
+inline constants solved(std::array<constants, fitted.size()> a, constants b) {
     for (std::size_t i = 0; i < b.size(); ++i)
         for (std::size_t j = i + 1; j < b.size(); ++j) {
             const double f = a[j][i] / a[i][i];
@@ -241,24 +245,24 @@ inline vector5 solved(std::array<vector5, fitted.size()> a, vector5 b) {
 /// `prior` are equally unlikely, so that what the models do not determine stays what it was.
 inline efficiency fit(std::span<const predicted_model* const> models) {
     constexpr double step = 1e-3;
-    detail::vector5 logs{};
+    detail::constants logs{};
     for (int round = 0; round < 8; ++round) {
         const std::vector<double> at = detail::residuals(models, logs);
         std::array<std::vector<double>, fitted.size()> slope;
         for (std::size_t i = 0; i < fitted.size(); ++i) {
-            detail::vector5 moved = logs;
+            detail::constants moved = logs;
             moved[i] -= step; // downwards: 1 is the most
             slope[i] = detail::residuals(models, moved);
             for (std::size_t r = 0; r < at.size(); ++r) slope[i][r] = (at[r] - slope[i][r]) / step;
         }
-        std::array<detail::vector5, fitted.size()> a{};
-        detail::vector5 b{};
+        std::array<detail::constants, fitted.size()> a{};
+        detail::constants b{};
         for (std::size_t r = 0; r < at.size(); ++r)
             for (std::size_t i = 0; i < fitted.size(); ++i) {
                 b[i] -= slope[i][r] * at[r];
                 for (std::size_t j = 0; j < fitted.size(); ++j) a[i][j] += slope[i][r] * slope[j][r];
             }
-        const detail::vector5 change = detail::solved(a, b);
+        const detail::constants change = detail::solved(a, b);
         double most = 0;
         for (std::size_t i = 0; i < fitted.size(); ++i) {
             const double top = -std::log(prior.*fitted[i]);

@@ -1,8 +1,10 @@
 // layer_upload: the last n layers on the accelerator, the rest uploaded for each use.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include <tern/plan/brought.hpp>
 #include <tern/plan/kept_free.hpp>
@@ -30,7 +32,7 @@ struct layer_upload {
 
     template <class = void> placement place(const graph& g, const machine& m) const {
         placement p = split(g).place(g, m);
-        static_cast<void>(bring_share(p, g, rest, into, least_window(g, into), 1, on_miss::fetch));
+        static_cast<void>(bring_share(p, g, rest, into, window_for(g, into), 1, on_miss::fetch));
         p.policy = name;
         return p;
     }
@@ -38,10 +40,25 @@ struct layer_upload {
         return tokens < least_tokens ? split(g).place(g, m) : place(g, m);
     }
 
+    /// Room for what comes: for the largest layer, whose weights llama.cpp copies before it computes any of it, and as
+    /// `least_window` has it; of the layers alone, because what follows them is placed first.
+    template <class = void> static bytes window_for(const graph& g, const location& into) {
+        graph layers = g;
+        std::erase_if(layers.nodes, [](const graph_node& n) { return n.layer == graph_node::no_layer; });
+        std::vector<bytes> sizes;
+        for (const graph_node& node : layers.nodes) {
+            if (node.layer >= sizes.size()) sizes.resize(node.layer + 1);
+            for (const std::size_t t : node.tensors) sizes[node.layer] += detail::placed_size(g.tensors[t]);
+        }
+        bytes largest = least_window(layers, into);
+        for (const bytes size : sizes) largest = std::max(largest, size);
+        return largest;
+    }
+
 private:
     layer_split split(const graph& g) const {
         layer_split s{layers, into, rest, keep};
-        s.keep.besides += least_window(g, into);
+        s.keep.besides += window_for(g, into);
         return s;
     }
 };
