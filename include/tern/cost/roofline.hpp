@@ -16,16 +16,16 @@
 namespace tern {
 
 /// The share of the data sheet's figures that programs reach, kept apart from the machine so that one set serves all.
-/// The defaults are what well-made programs reach on large matrices: streaming benchmarks get 80 to 90% of a memory's
-/// peak, dense products 60 to 80% of an accelerator's arithmetic, DMA from pinned memory 80 to 85% of PCIe's.
+/// The defaults are fitted to published figures of four models on a laptop (docs/cost.md); what those say nothing of is
+/// what well-made programs reach: dense products 60% of a processor's arithmetic.
 struct efficiency {
-    double cpu_memory = 0.8;
+    double cpu_memory = 0.87;
     double cpu_arithmetic = 0.6;
-    double accelerator_memory = 0.85;
-    double accelerator_arithmetic = 0.6;
-    double link = 0.82;
-    /// Of the memory's bandwidth, where the host decodes quantized blocks on the way: between 0.4 on laptops and 0.7.
-    double cpu_quantized = 0.5;
+    double accelerator_memory = 0.88;
+    double accelerator_arithmetic = 0.69;
+    double link = 0.76;
+    /// Of the memory's bandwidth, where the host cuts numbers out of the bits of quantized blocks on the way.
+    double cpu_quantized = 0.57;
     /// Of the host's arithmetic, in attention, whose rows are short: tern's own was measured at 16 to 19 of 94 Gflop/s
     /// over 512 keys and at 5 to 6 over 4096.
     double cpu_attention = 0.1;
