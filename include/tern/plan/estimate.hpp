@@ -139,10 +139,24 @@ private:
         run r = prices_.work(i);
         const location reads = prices_.read_from(p, at);
         const double alone = prices_.price_of(r, p, at);
-        double end = time_.compute(now_, alone, reads, r.weights + r.other);
+        double end = queued(r, p, at, alone);
+        if (end == 0) end = time_.compute(now_, alone, reads, r.weights + r.other);
         if (at.tier == tier_of<mapped> && cold_ > 0) end = std::max(end, read_cold(r.weights));
         busy(p, alone);
-        now_ = end;
+        const double beside = std::min(idle_, end - now_);
+        if (node.op == "add") idle_ = 0;
+        idle_ -= std::min(idle_, beside);
+        now_ = end - beside;
+        if (&p == &prices_.host()) queued_ = now_;
+    }
+
+    /// When a call ends on an accelerator whose kernels the host queues while others run; 0 where it does not.
+    double queued(const run& r, const processor& p, const location& at, double alone) {
+        const double left = how_.shape.habits.queued_launch;
+        if (!(left < 1) || p.kind != processor_kind::accelerator) return 0;
+        const double launch = prices_.launches_of(r, p, at);
+        queued_ += launch;
+        return std::max(now_ + launch * left, queued_) + alone - launch;
     }
 
     void busy(const processor& p, double t) { busy_[static_cast<std::size_t>(&p - machine_.processors.data())] += t; }
@@ -155,6 +169,7 @@ private:
         result_.switching += seconds{time};
         result_.switches += operands;
         now_ += time;
+        queued_ = now_; // the host was there
     }
     void leave() {
         const processor& last = *seats_.back();
@@ -197,6 +212,7 @@ private:
         const double pairs_kept = missing > 0 ? pairs * (1 - use.share) * kept / missing : 0;
         const double fetched = missing - kept;
         const double here = use.cached + fetched;
+        if (missing > 0) choice_comes(i, home, kept > 0);
         const double begin = now_;
         const bool serial = how_.shape.habits.serial_uploads && fetched > 0;
         if (serial) {
@@ -205,6 +221,7 @@ private:
             result_.waited += seconds{now_ - begin};
         }
         double end = compute_experts(i, home, *p.computes, here, pairs - pairs_kept);
+        const double computed = end - now_;
         now_ = begin;
         if (fetched > 0 && !serial) {
             for (hop& h : way) h.time *= fetched;
@@ -216,29 +233,37 @@ private:
             end = std::max(end, last);
         }
         now_ = kept > 0 ? share_with_host(i, p, home, kept, pairs_kept, end) : end;
+        if (how_.shape.habits.mixture_overlaps && !serial) idle_ = std::max(now_ - begin - computed, 0.0);
+        queued_ = now_;
     }
 
-    /// The host computes some experts meanwhile: their rows come over, and all results are combined on the host and go
-    /// back. `end` is when the others are done.
+    /// Activations on their way between the host and where a mixture computes. Where rows go through the host anyway,
+    /// their way is in the price of each expert.
+    double over(const processor& from, const processor& to, double size) const {
+        return how_.shape.habits.experts_through_host ? 0 : prices_.move_activations(from, to, size);
+    }
+    double row_of(std::size_t i) const { return detail::width_in(graph_, graph_.nodes[i]) * activation_bytes; }
+
+    /// The host brings experts, so it must know which were chosen: numbers and weights come over, and with them the
+    /// rows where it computes some.
+    void choice_comes(std::size_t i, const processor& home, bool with_rows) {
+        const std::size_t source = prices_.flow(i).source;
+        if (&home == &prices_.host() || (source != none && seats_[source] == &prices_.host())) return;
+        const double chosen = prices_.pairs(i) * 2 * activation_bytes;
+        now_ += over(home, prices_.host(), chosen + (with_rows ? prices_.rows(i) * row_of(i) : 0));
+    }
+
+    /// The host computes some experts meanwhile. Their results go to where the others are, or all are combined on the
+    /// host and go back. `end` is when the others are done.
     double share_with_host(std::size_t i, const placed_tensor& p, const processor& home, double kept, double pairs_kept,
                            double end) {
         const processor& host = prices_.host();
-        const std::size_t source = prices_.flow(i).source;
-        // Where rows go through the host anyway, their way is in the price of each expert.
-        const bool free = how_.shape.habits.experts_through_host;
-        const double each = free ? 0 : detail::width_in(graph_, graph_.nodes[i]) * activation_bytes;
-        const auto over = [&](const processor& from, const processor& to, double size) {
-            return free ? 0 : prices_.move_activations(from, to, size);
-        };
-        const double rows = prices_.rows(i) * each;
-        const double begin = now_;
-        if (source == none || seats_[source] != &host) now_ += over(home, host, rows);
         double done = compute_experts(i, host, p.where, kept, pairs_kept);
         if (p.where.tier == tier_of<mapped> && cold_ > 0)
             done = std::max(done, read_cold(prices_.expert_work(i, kept, pairs_kept).weights));
-        now_ = begin;
-        end += over(home, host, (prices_.pairs(i) - pairs_kept) * each);
-        return std::max(end, done) + over(host, home, rows);
+        if (how_.shape.habits.mixture_overlaps) return std::max(end, done + over(host, home, pairs_kept * row_of(i)));
+        end += over(home, host, (prices_.pairs(i) - pairs_kept) * row_of(i));
+        return std::max(end, done) + over(host, home, prices_.rows(i) * row_of(i));
     }
 
     /// Of the missing experts, those that the host computes. Sharing makes both sides end together, where the host has
@@ -248,6 +273,7 @@ private:
         const bool readable = p.where.tier.reached_by == reach::host && p.where.tier != tier_of<direct>;
         if (misses_ == on_miss::fetch || !readable || &home == &prices_.host() || !(missing > 0)) return 0;
         if (misses_ == on_miss::compute) return missing;
+        const engine_habits& habits = how_.shape.habits;
         double fetch = 0;
         for (const hop& h : way) fetch = std::max(fetch, h.time);
         const double pairs_each = pairs / prices_.use(i, 0).touched;
@@ -259,7 +285,8 @@ private:
         const auto host_end = [&](double kept) {
             const double meanwhile = (missing - kept) * fetch;
             const double done = meanwhile * slowed;
-            return kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done;
+            const double way = habits.mixture_overlaps ? over(prices_.host(), home, kept * pairs_each * row_of(i)) : 0;
+            return way + (kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done);
         };
         double low = 0, high = missing;
         for (int half = 0; half < 40; ++half) {
@@ -297,6 +324,8 @@ private:
     on_miss misses_;
     prediction result_{};
     double now_ = 0;
+    double queued_ = 0; // when the host has queued the last kernel
+    double idle_ = 0;   // of an accelerator, while a mixture's experts came, for what is computed beside them
     double cold_ = 0;
 };
 

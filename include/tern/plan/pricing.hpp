@@ -61,6 +61,12 @@ public:
         r.reads = read_from(p, weights_at);
         return cost_.price(std::as_const(r)).count;
     }
+    /// What of it is launches: the price of the same calls with nothing in them.
+    double launches_of(run r, const processor& p, const location& weights_at) const {
+        r.weights = r.other = {};
+        r.operations = 0;
+        return price_of(r, p, weights_at);
+    }
     double on(std::size_t node, const processor& p, const location& weights_at) const {
         return price_of(work(node), p, weights_at);
     }
