@@ -176,6 +176,24 @@ private:
         come_over(last, prices_.host(), prices_.departure(last), prices_.departing(), 1);
     }
 
+    /// Copies of experts that are queued behind each other: what begins a copy passes while the one before is under
+    /// way, so the first one alone pays it.
+    struct queued_copies {
+        queued_copies(const weight_stream<Cost>& stream, const placed_tensor& p, bytes size)
+            : each(size), one(stream.way(p.where, *p.computes, size)), two(stream.way(p.where, *p.computes, size * 2)) {
+        }
+        std::vector<hop> way(double count) const {
+            std::vector<hop> all = one;
+            for (std::size_t h = 0; h < all.size(); ++h) {
+                const double more = std::min(two[h].time - one[h].time, one[h].time);
+                all[h].time = more * count + (one[h].time - more) * std::min(count, 1.0);
+            }
+            return all;
+        }
+        bytes each;
+        std::vector<hop> one, two;
+    };
+
     void experts(std::size_t i) {
         const graph_node& node = graph_.nodes[i];
         const placed_tensor& p = placed_.tensors[node.tensors.front()];
@@ -207,8 +225,8 @@ private:
         const double missing = use.touched - use.cached;
         bytes each{};
         for (const std::size_t part : node.tensors) each += graph_.tensors[part].slice_size;
-        std::vector<hop> way = stream_.way(p.where, *p.computes, each);
-        const double kept = on_host(i, p, home, missing, way, each, pairs);
+        const queued_copies copies(stream_, p, each);
+        const double kept = on_host(i, p, home, missing, copies, pairs);
         const double pairs_kept = missing > 0 ? pairs * (1 - use.share) * kept / missing : 0;
         const double fetched = missing - kept;
         const double here = use.cached + fetched;
@@ -216,16 +234,15 @@ private:
         const double begin = now_;
         const bool serial = how_.shape.habits.serial_uploads && fetched > 0;
         if (serial) {
-            for (hop& h : way) h.time *= fetched;
-            now_ = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), way);
+            now_ = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), copies.way(fetched));
             result_.waited += seconds{now_ - begin};
         }
         double end = compute_experts(i, home, *p.computes, here, pairs - pairs_kept);
         const double computed = end - now_;
         now_ = begin;
         if (fetched > 0 && !serial) {
-            for (hop& h : way) h.time *= fetched;
-            const double arrived = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), way);
+            const double arrived =
+                time_.transfer(begin, to_bytes(fetched * to_double(each.count)), copies.way(fetched));
             // The last one that comes is computed alone.
             const double last =
                 arrived + prices_.experts_on(i, home, *p.computes, here, pairs - pairs_kept) * std::min(1.0, 1 / here);
@@ -234,7 +251,7 @@ private:
         }
         now_ = kept > 0 ? share_with_host(i, p, home, kept, pairs_kept, end) : end;
         if (how_.shape.habits.mixture_overlaps && !serial) idle_ = std::max(now_ - begin - computed, 0.0);
-        queued_ = now_;
+        queued_ = begin; // what follows is queued while the experts come
     }
 
     /// Activations on their way between the host and where a mixture computes. Where rows go through the host anyway,
@@ -269,21 +286,24 @@ private:
     /// Of the missing experts, those that the host computes. Sharing makes both sides end together, where the host has
     /// what the link leaves of its memory's bandwidth; or one does all, where that is sooner.
     double on_host(std::size_t i, const placed_tensor& p, const processor& home, double missing,
-                   const std::vector<hop>& way, bytes each, double pairs) const {
+                   const queued_copies& copies, double pairs) const {
         const bool readable = p.where.tier.reached_by == reach::host && p.where.tier != tier_of<direct>;
         if (misses_ == on_miss::fetch || !readable || &home == &prices_.host() || !(missing > 0)) return 0;
         if (misses_ == on_miss::compute) return missing;
         const engine_habits& habits = how_.shape.habits;
-        double fetch = 0;
-        for (const hop& h : way) fetch = std::max(fetch, h.time);
+        const auto fetch = [&](double n) {
+            double longest = 0;
+            for (const hop& h : copies.way(n)) longest = std::max(longest, h.time);
+            return longest;
+        };
         const double pairs_each = pairs / prices_.use(i, 0).touched;
         const double host = prices_.experts_on(i, prices_.host(), p.where, 1, pairs_each);
         const run one = prices_.expert_work(i, 1, pairs_each);
         const location reads = prices_.read_from(prices_.host(), p.where);
         const double read = to_double((one.weights + one.other).count);
-        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, way, each) : 1;
+        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, copies.one, copies.each) : 1;
         const auto host_end = [&](double kept) {
-            const double meanwhile = (missing - kept) * fetch;
+            const double meanwhile = fetch(missing - kept);
             const double done = meanwhile * slowed;
             const double way = habits.mixture_overlaps ? over(prices_.host(), home, kept * pairs_each * row_of(i)) : 0;
             return way + (kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done);
@@ -291,11 +311,11 @@ private:
         double low = 0, high = missing;
         for (int half = 0; half < 40; ++half) {
             const double kept = (low + high) / 2;
-            (host_end(kept) < (missing - kept) * fetch ? low : high) = kept;
+            (host_end(kept) < fetch(missing - kept) ? low : high) = kept;
         }
-        const double both = std::max(host_end(high), (missing - high) * fetch);
-        if (missing * host < both && missing * host <= missing * fetch) return missing;
-        return missing * fetch < both ? 0 : high;
+        const double both = std::max(host_end(high), fetch(missing - high));
+        if (missing * host < both && missing * host <= fetch(missing)) return missing;
+        return fetch(missing) < both ? 0 : high;
     }
 
     /// What mapped weights exceed the RAM that is left for them by comes from the disk in each pass, announced ahead.

@@ -27,11 +27,14 @@ struct engine_habits {
     bool mixture_overlaps = false;
     /// Of a launch, what is left between kernels that the host could queue while others ran; 1: it never runs ahead.
     double queued_launch = 1;
+    /// Kernels write activations to the other side's memory or read them from there, and who waits looks at a flag: a
+    /// launch in place of a copy's latency and a sync.
+    bool zero_copy = false;
 };
 inline constexpr engine_habits fused_engine{false, false, false, true};
-/// The same, which combines mixtures where the layer is and queues kernels ahead: 1 us between them where a launch
-/// takes 3.
-inline constexpr engine_habits overlapped_engine{false, false, false, true, false, true, 1.0 / 3};
+/// The same, which combines mixtures where the layer is, queues kernels ahead (1 us between them where a launch takes
+/// 3) and needs no copies for activations.
+inline constexpr engine_habits overlapped_engine{false, false, false, true, false, true, 1.0 / 3, true};
 /// The same, where a single device's uploads and computations take turns, as in llama.cpp.
 inline constexpr engine_habits serial_engine{false, false, false, true, true};
 
