@@ -15,7 +15,7 @@
 namespace tern::test {
 
 /// Reaches all that the machine promises.
-inline constexpr efficiency whole{1, 1, 1, 1, 1, 1};
+inline constexpr efficiency whole{1, 1, 1, 1, 1, 1, 1};
 
 /// Host memory of 1 GB/s, vram of 10 GB/s, a link of 100 MB/s and 10 us each way, a disk of 50 MB/s. A launch takes 1
 /// us on the host and 2 us on the accelerator, whose sync takes 4 us. Arithmetic costs next to nothing.

@@ -42,8 +42,8 @@ template <cost_model Cost> class estimator {
 public:
     estimator(const graph& g, const placement& p, const machine& m, const Cost& cost, const estimate_options& how)
         : graph_(g), placed_(p), machine_(m), how_(how), prices_(g, m, cost, how), time_(m),
-          stream_(g, p, m, cost, time_, how.host), seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()),
-          misses_(p.misses.value_or(how.misses)) {
+          stream_(g, p, m, cost, time_, how.host, how.shape.habits.serial_uploads),
+          seats_(g.nodes.size(), &prices_.host()), busy_(m.processors.size()), misses_(p.misses.value_or(how.misses)) {
         if (p.tensors.size() != g.tensors.size())
             throw config_error("the placement has " + std::to_string(p.tensors.size()) + " tensors, the graph " +
                                std::to_string(g.tensors.size()));
@@ -139,10 +139,24 @@ private:
         run r = prices_.work(i);
         const location reads = prices_.read_from(p, at);
         const double alone = prices_.price_of(r, p, at);
-        double end = time_.compute(now_, alone, reads, r.weights + r.other);
+        double end = queued(r, p, at, alone);
+        if (end == 0) end = time_.compute(now_, alone, reads, r.weights + r.other);
         if (at.tier == tier_of<mapped> && cold_ > 0) end = std::max(end, read_cold(r.weights));
         busy(p, alone);
-        now_ = end;
+        const double beside = std::min(idle_, end - now_);
+        if (node.op == "add") idle_ = 0;
+        idle_ -= std::min(idle_, beside);
+        now_ = end - beside;
+        if (&p == &prices_.host()) queued_ = now_;
+    }
+
+    /// When a call ends on an accelerator whose kernels the host queues while others run; 0 where it does not.
+    double queued(const run& r, const processor& p, const location& at, double alone) {
+        const double left = how_.shape.habits.queued_launch;
+        if (!(left < 1) || p.kind != processor_kind::accelerator) return 0;
+        const double launch = prices_.launches_of(r, p, at);
+        queued_ += launch;
+        return std::max(now_ + launch * left, queued_) + alone - launch;
     }
 
     void busy(const processor& p, double t) { busy_[static_cast<std::size_t>(&p - machine_.processors.data())] += t; }
@@ -155,11 +169,30 @@ private:
         result_.switching += seconds{time};
         result_.switches += operands;
         now_ += time;
+        queued_ = now_; // the host was there
     }
     void leave() {
         const processor& last = *seats_.back();
         come_over(last, prices_.host(), prices_.departure(last), prices_.departing(), 1);
     }
+
+    /// Copies of experts that are queued behind each other: what begins a copy passes while the one before is under
+    /// way, so the first one alone pays it.
+    struct queued_copies {
+        queued_copies(const weight_stream<Cost>& stream, const placed_tensor& p, bytes size)
+            : each(size), one(stream.way(p.where, *p.computes, size)), two(stream.way(p.where, *p.computes, size * 2)) {
+        }
+        std::vector<hop> way(double count) const {
+            std::vector<hop> all = one;
+            for (std::size_t h = 0; h < all.size(); ++h) {
+                const double more = std::min(two[h].time - one[h].time, one[h].time);
+                all[h].time = more * count + (one[h].time - more) * std::min(count, 1.0);
+            }
+            return all;
+        }
+        bytes each;
+        std::vector<hop> one, two;
+    };
 
     void experts(std::size_t i) {
         const graph_node& node = graph_.nodes[i];
@@ -192,16 +225,24 @@ private:
         const double missing = use.touched - use.cached;
         bytes each{};
         for (const std::size_t part : node.tensors) each += graph_.tensors[part].slice_size;
-        std::vector<hop> way = stream_.way(p.where, *p.computes, each);
-        const double kept = on_host(i, p, home, missing, way, each, pairs);
+        const queued_copies copies(stream_, p, each);
+        const double kept = on_host(i, p, home, missing, copies, pairs);
         const double pairs_kept = missing > 0 ? pairs * (1 - use.share) * kept / missing : 0;
         const double fetched = missing - kept;
         const double here = use.cached + fetched;
+        if (missing > 0) choice_comes(i, home, kept > 0);
         const double begin = now_;
+        const bool serial = how_.shape.habits.serial_uploads && fetched > 0;
+        if (serial) {
+            now_ = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), copies.way(fetched));
+            result_.waited += seconds{now_ - begin};
+        }
         double end = compute_experts(i, home, *p.computes, here, pairs - pairs_kept);
-        if (fetched > 0) {
-            for (hop& h : way) h.time *= fetched;
-            const double arrived = time_.transfer(begin, to_bytes(fetched * to_double(each.count)), way);
+        const double computed = end - now_;
+        now_ = begin;
+        if (fetched > 0 && !serial) {
+            const double arrived =
+                time_.transfer(begin, to_bytes(fetched * to_double(each.count)), copies.way(fetched));
             // The last one that comes is computed alone.
             const double last =
                 arrived + prices_.experts_on(i, home, *p.computes, here, pairs - pairs_kept) * std::min(1.0, 1 / here);
@@ -209,59 +250,72 @@ private:
             end = std::max(end, last);
         }
         now_ = kept > 0 ? share_with_host(i, p, home, kept, pairs_kept, end) : end;
+        if (how_.shape.habits.mixture_overlaps && !serial) idle_ = std::max(now_ - begin - computed, 0.0);
+        queued_ = begin; // what follows is queued while the experts come
     }
 
-    /// The host computes some experts meanwhile: their rows come over, and all results are combined on the host and go
-    /// back. `end` is when the others are done.
+    /// Activations on their way between the host and where a mixture computes. Where rows go through the host anyway,
+    /// their way is in the price of each expert.
+    double over(const processor& from, const processor& to, double size) const {
+        return how_.shape.habits.experts_through_host ? 0 : prices_.move_activations(from, to, size);
+    }
+    double row_of(std::size_t i) const { return detail::width_in(graph_, graph_.nodes[i]) * activation_bytes; }
+
+    /// The host brings experts, so it must know which were chosen: numbers and weights come over, and with them the
+    /// rows where it computes some.
+    void choice_comes(std::size_t i, const processor& home, bool with_rows) {
+        const std::size_t source = prices_.flow(i).source;
+        if (&home == &prices_.host() || (source != none && seats_[source] == &prices_.host())) return;
+        const double chosen = prices_.pairs(i) * 2 * activation_bytes;
+        now_ += over(home, prices_.host(), chosen + (with_rows ? prices_.rows(i) * row_of(i) : 0));
+    }
+
+    /// The host computes some experts meanwhile. Their results go to where the others are, or all are combined on the
+    /// host and go back. `end` is when the others are done.
     double share_with_host(std::size_t i, const placed_tensor& p, const processor& home, double kept, double pairs_kept,
                            double end) {
         const processor& host = prices_.host();
-        const std::size_t source = prices_.flow(i).source;
-        // Where rows go through the host anyway, their way is in the price of each expert.
-        const bool free = how_.shape.habits.experts_through_host;
-        const double each = free ? 0 : detail::width_in(graph_, graph_.nodes[i]) * activation_bytes;
-        const auto over = [&](const processor& from, const processor& to, double size) {
-            return free ? 0 : prices_.move_activations(from, to, size);
-        };
-        const double rows = prices_.rows(i) * each;
-        const double begin = now_;
-        if (source == none || seats_[source] != &host) now_ += over(home, host, rows);
         double done = compute_experts(i, host, p.where, kept, pairs_kept);
         if (p.where.tier == tier_of<mapped> && cold_ > 0)
             done = std::max(done, read_cold(prices_.expert_work(i, kept, pairs_kept).weights));
-        now_ = begin;
-        end += over(home, host, (prices_.pairs(i) - pairs_kept) * each);
-        return std::max(end, done) + over(host, home, rows);
+        if (how_.shape.habits.mixture_overlaps) return std::max(end, done + over(host, home, pairs_kept * row_of(i)));
+        end += over(home, host, (prices_.pairs(i) - pairs_kept) * row_of(i));
+        return std::max(end, done) + over(host, home, prices_.rows(i) * row_of(i));
     }
 
     /// Of the missing experts, those that the host computes. Sharing makes both sides end together, where the host has
     /// what the link leaves of its memory's bandwidth; or one does all, where that is sooner.
     double on_host(std::size_t i, const placed_tensor& p, const processor& home, double missing,
-                   const std::vector<hop>& way, bytes each, double pairs) const {
+                   const queued_copies& copies, double pairs) const {
         const bool readable = p.where.tier.reached_by == reach::host && p.where.tier != tier_of<direct>;
         if (misses_ == on_miss::fetch || !readable || &home == &prices_.host() || !(missing > 0)) return 0;
         if (misses_ == on_miss::compute) return missing;
-        double fetch = 0;
-        for (const hop& h : way) fetch = std::max(fetch, h.time);
+        const engine_habits& habits = how_.shape.habits;
+        const auto fetch = [&](double n) {
+            double longest = 0;
+            for (const hop& h : copies.way(n)) longest = std::max(longest, h.time);
+            return longest;
+        };
         const double pairs_each = pairs / prices_.use(i, 0).touched;
         const double host = prices_.experts_on(i, prices_.host(), p.where, 1, pairs_each);
         const run one = prices_.expert_work(i, 1, pairs_each);
         const location reads = prices_.read_from(prices_.host(), p.where);
         const double read = to_double((one.weights + one.other).count);
-        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, way, each) : 1;
+        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, copies.one, copies.each) : 1;
         const auto host_end = [&](double kept) {
-            const double meanwhile = (missing - kept) * fetch;
+            const double meanwhile = fetch(missing - kept);
             const double done = meanwhile * slowed;
-            return kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done;
+            const double way = habits.mixture_overlaps ? over(prices_.host(), home, kept * pairs_each * row_of(i)) : 0;
+            return way + (kept * host <= done ? kept * host / slowed : meanwhile + kept * host - done);
         };
         double low = 0, high = missing;
         for (int half = 0; half < 40; ++half) {
             const double kept = (low + high) / 2;
-            (host_end(kept) < (missing - kept) * fetch ? low : high) = kept;
+            (host_end(kept) < fetch(missing - kept) ? low : high) = kept;
         }
-        const double both = std::max(host_end(high), (missing - high) * fetch);
-        if (missing * host < both && missing * host <= missing * fetch) return missing;
-        return missing * fetch < both ? 0 : high;
+        const double both = std::max(host_end(high), fetch(missing - high));
+        if (missing * host < both && missing * host <= fetch(missing)) return missing;
+        return fetch(missing) < both ? 0 : high;
     }
 
     /// What mapped weights exceed the RAM that is left for them by comes from the disk in each pass, announced ahead.
@@ -290,6 +344,8 @@ private:
     on_miss misses_;
     prediction result_{};
     double now_ = 0;
+    double queued_ = 0; // when the host has queued the last kernel
+    double idle_ = 0;   // of an accelerator, while a mixture's experts came, for what is computed beside them
     double cold_ = 0;
 };
 

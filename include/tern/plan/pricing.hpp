@@ -61,6 +61,12 @@ public:
         r.reads = read_from(p, weights_at);
         return cost_.price(std::as_const(r)).count;
     }
+    /// What of it is launches: the price of the same calls with nothing in them.
+    double launches_of(run r, const processor& p, const location& weights_at) const {
+        r.weights = r.other = {};
+        r.operations = 0;
+        return price_of(r, p, weights_at);
+    }
     double on(std::size_t node, const processor& p, const location& weights_at) const {
         return price_of(work(node), p, weights_at);
     }
@@ -84,8 +90,19 @@ public:
         const location a = from.reads.front();
         const location b = to.reads.front();
         if (machine_.link_between(a, b) != nullptr || &from == &host_ || &to == &host_)
-            return cost_.price(move{a, b, detail::to_bytes(size), cargo::activations, {}}).count;
+            return how_.shape.habits.zero_copy
+                       ? zero_copy(from, to, size)
+                       : cost_.price(move{a, b, detail::to_bytes(size), cargo::activations, {}}).count;
         return move_activations(from, host_, size) + move_activations(host_, to, size);
+    }
+    /// A kernel of the accelerator that moves bytes over the link: what begins a copy is not counted.
+    double zero_copy(const processor& from, const processor& to, double size) const {
+        const auto copy = [&](double n) {
+            return cost_.price(move{from.reads.front(), to.reads.front(), detail::to_bytes(n), cargo::weights, {}})
+                .count;
+        };
+        const processor& p = from.kind == processor_kind::accelerator ? from : to;
+        return launches_of({.op = "copy"}, p, p.reads.front()) + copy(2 * size) - copy(size);
     }
     /// Bytes that come over before a node, when its source was elsewhere.
     double arriving(std::size_t node) const noexcept {

@@ -34,11 +34,12 @@ template <class = void> double cold_share(const graph& g, const placement& p, co
     return files > room ? 1 - room / files : 0;
 }
 
-/// Follows the uses of streamed weights of a placement through passes over a graph. What it refers to must outlive it.
+/// Follows the uses of streamed weights of a placement through passes over a graph; serial: nothing comes ahead of its
+/// use. What it refers to must outlive it.
 template <cost_model Cost> class weight_stream {
 public:
     weight_stream(const graph& g, const placement& p, const machine& m, const Cost& cost, timeline& time,
-                  const location& host)
+                  const location& host, bool serial = false)
         : graph_(g), placed_(p), machine_(m), cost_(cost), time_(time), host_(host), cold_(cold_share(g, p, m, host)),
           count_(g.nodes.size()) {
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
@@ -48,7 +49,7 @@ public:
                 if (t >= p.tensors.size() || !p.tensors[t].streamed()) continue;
                 const planned_tensor& tensor = g.tensors[t];
                 const std::vector<hop> w = way(p.tensors[t].where, *p.tensors[t].computes, tensor.size());
-                uses_.push_back({tensor.size(), w, pool_of(*p.tensors[t].computes), tensor.ahead});
+                uses_.push_back({tensor.size(), w, pool_of(*p.tensors[t].computes), serial ? 0 : tensor.ahead});
                 ++count_[i];
             }
         }

@@ -14,15 +14,29 @@
 namespace tern {
 
 /// How an engine treats activations: it decides what a switch between devices costs. The defaults are tern's operators
-/// over a cache on the host; with caches beside their layers `cache_on_host` is false. `fused_engine` is what llama.cpp
-/// and its kin do.
+/// over a cache on the host; with caches beside their layers `cache_on_host` is false. `fused_engine` is what engines
+/// do that keep all of a layer on its device.
 struct engine_habits {
     bool cache_on_host = true;         ///< attention computes on the host; else where its operands are
     bool residual_stays = false;       ///< sums are made where the embedding was; else where the layer computes
     bool experts_through_host = false; ///< rows are gathered and combined on the host, whoever computes the experts
-    bool fused = false;                ///< one kernel for gate and up, one for all experts; else one for each product
+    bool fused = false;                ///< one kernel for gate and up, two for all experts; else one for each product
+    bool serial_uploads = false;       ///< weights that are brought begin to come when their call does, which waits
+    /// What the host computes of a mixture goes to the layer's device, which combines it; else all results meet on the
+    /// host. The expert that every token uses is computed while others come; else after them.
+    bool mixture_overlaps = false;
+    /// Of a launch, what is left between kernels that the host could queue while others ran; 1: it never runs ahead.
+    double queued_launch = 1;
+    /// Kernels write activations to the other side's memory or read them from there, and who waits looks at a flag: a
+    /// launch in place of a copy's latency and a sync.
+    bool zero_copy = false;
 };
 inline constexpr engine_habits fused_engine{false, false, false, true};
+/// The same, which combines mixtures where the layer is, queues kernels ahead (1 us between them where a launch takes
+/// 3) and needs no copies for activations.
+inline constexpr engine_habits overlapped_engine{false, false, false, true, false, true, 1.0 / 3, true};
+/// The same, where a single device's uploads and computations take turns, as in llama.cpp.
+inline constexpr engine_habits serial_engine{false, false, false, true, true};
 
 /// How a graph is run.
 struct run_shape {
@@ -151,7 +165,8 @@ run work_of_experts(const graph& g, const graph_node& node, double experts, doub
     r.weights = detail::to_bytes(experts * slice);
     r.other = detail::to_bytes(pairs * widths * detail::activation_bytes);
     r.operations = 2 * pairs * elements;
-    r.launches = !how.habits.fused ? detail::kernels_of(node) : experts > 0 ? detail::kernels_of(node) / experts : 1;
+    const double fused = std::min(detail::kernels_of(node), 2.0); // gate and up with what gates them, down
+    r.launches = !how.habits.fused ? detail::kernels_of(node) : experts > 0 ? fused / experts : 1;
     return r;
 }
 
