@@ -8,7 +8,6 @@
 
 using namespace tern;
 using namespace tern::test;
-using kernel::attention;
 using kernel::kv_page;
 using kernel::sequence_pages;
 
@@ -24,7 +23,8 @@ float one(std::vector<float> k, std::vector<float> v, std::int32_t position, std
     const sequence_pages sequence{&page, 1};
     const std::int32_t sequence_of = 0;
     float out = 7;
-    run<attention>({&q, 1, 1, 1, 1, 1, 1.0f, soft_cap, window, sink, &sequence, &sequence_of, &position, &out, 1});
+    run<kernel::attention>(
+        {&q, 1, 1, 1, 1, 1, 1.0f, soft_cap, window, sink, &sequence, &sequence_of, &position, &out, 1});
     return out;
 }
 
@@ -65,8 +65,8 @@ TEST_CASE("kernel/attention: a window counts the token itself") {
     std::vector<float> q(12, 1), out(12);
     std::vector<std::int32_t> positions(12), sequence_of(12);
     for (std::size_t i = 0; i < 12; ++i) positions[i] = static_cast<std::int32_t>(i);
-    run<attention>({q.data(), 1, 12, 1, 1, 1, 1.0f, 0, 4, nullptr, &sequence, sequence_of.data(), positions.data(),
-                    out.data(), 1});
+    run<kernel::attention>({q.data(), 1, 12, 1, 1, 1, 1.0f, 0, 4, nullptr, &sequence, sequence_of.data(),
+                            positions.data(), out.data(), 1});
     CHECK(out[10] == 8.5f);
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("kernel/attention: a sink is one more key whose value is 0, and neithe
                 const std::int32_t sequence_of = 0, position = 3;
                 const float q = 3;
                 float out = 7;
-                run<attention>(
+                run<kernel::attention>(
                     {&q, 1, 1, 1, 1, 1, 0.5f, cap, window, &sink, &sequence, &sequence_of, &position, &out, 1});
                 CHECK(double(out) == doctest::Approx(sum / weights));
             }
@@ -129,10 +129,10 @@ TEST_CASE("kernel/attention: pages, batches and splits change no bit; sequences 
         const auto first = pages_of(0, size), second = pages_of(1, size);
         const sequence_pages sequences[] = {{first.data(), first.size()}, {second.data(), second.size()}};
         std::vector<float> out(tokens * heads * dim), single(heads * dim), split(out);
-        attention::args args{
+        kernel::attention::args args{
             q.data(),  heads * dim,        tokens,           heads,      kv_heads,   dim, 0.4f, 5.0f, 20, sinks.data(),
             sequences, sequence_of.data(), positions.data(), out.data(), heads * dim};
-        run<attention>(args);
+        run<kernel::attention>(args);
         if (expected.empty()) expected = out;
         CHECK(out == expected);
         args.out = split.data();
@@ -140,8 +140,8 @@ TEST_CASE("kernel/attention: pages, batches and splits change no bit; sequences 
             attention::reference<kernel::no_format>(args, item - 1, item);
         CHECK(split == expected);
         for (std::size_t t = 0; t < tokens; ++t) { // decoding: one token at a time
-            run<attention>({q.data() + t * heads * dim, 0, 1, heads, kv_heads, dim, 0.4f, 5.0f, 20, sinks.data(),
-                            sequences, &sequence_of[t], &positions[t], single.data(), 0});
+            run<kernel::attention>({q.data() + t * heads * dim, 0, 1, heads, kv_heads, dim, 0.4f, 5.0f, 20,
+                                    sinks.data(), sequences, &sequence_of[t], &positions[t], single.data(), 0});
             for (std::size_t i = 0; i < heads * dim; ++i) CHECK(single[i] == expected[t * heads * dim + i]);
         }
     }
@@ -154,7 +154,7 @@ TEST_CASE("kernel/attention: heads share key heads, and a head may be longer tha
     const kv_page page{k.data(), v.data(), 2}; // two keys of one key head
     const sequence_pages sequence{&page, 1};
     const std::int32_t position = 1, sequence_of = 0;
-    run<attention>(
+    run<kernel::attention>(
         {q.data(), 2 * dim, 1, 2, 1, dim, 1, 0, 0, nullptr, &sequence, &sequence_of, &position, out.data(), 2 * dim});
     for (std::size_t i = 0; i < dim; ++i) {
         CHECK(out[i] == static_cast<float>(i) + 150);

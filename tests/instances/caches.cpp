@@ -1,0 +1,3 @@
+#include <support/precompiled.hpp>
+
+TERN_TEST_CACHES(template)
