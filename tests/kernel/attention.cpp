@@ -136,8 +136,8 @@ TEST_CASE("kernel/attention: pages, batches and splits change no bit; sequences 
         if (expected.empty()) expected = out;
         CHECK(out == expected);
         args.out = split.data();
-        for (std::size_t item = attention::items(args); item > 0; --item)
-            attention::reference<kernel::no_format>(args, item - 1, item);
+        for (std::size_t item = kernel::attention::items(args); item > 0; --item)
+            kernel::attention::reference<kernel::no_format>(args, item - 1, item);
         CHECK(split == expected);
         for (std::size_t t = 0; t < tokens; ++t) { // decoding: one token at a time
             run<kernel::attention>({q.data() + t * heads * dim, 0, 1, heads, kv_heads, dim, 0.4f, 5.0f, 20,

@@ -10,7 +10,6 @@
 
 using namespace tern;
 using namespace tern::test;
-using kernel::attention;
 using kernel::kv_page;
 using kernel::sequence_pages;
 using kernel::cpu::attention_avx2;
@@ -70,12 +69,12 @@ TEST_CASE("kernel/cpu/attention: sinks far from the scores leave everything or n
     for (std::size_t t = 0; t < keys; ++t) positions[t] = static_cast<std::int32_t>(t);
     for (const std::size_t window : {0u, 5u, 40u}) {
         std::vector<float> out(keys * width), expected(out);
-        attention::args args{
+        kernel::attention::args args{
             q.data(),         width,      keys, heads, 1, dim, 0.4f, 0, window, sinks, &sequence, sequence_of.data(),
             positions.data(), out.data(), width};
-        attention_avx2(args, 0, attention::items(args));
+        attention_avx2(args, 0, kernel::attention::items(args));
         args.out = expected.data();
-        run<attention>(args);
+        run<kernel::attention>(args);
         for (std::size_t i = 0; i < out.size(); ++i) {
             REQUIRE(std::abs(double(out[i]) - double(expected[i])) <= 4e-6);
             if (i % width / dim == 4) REQUIRE(out[i] == 0); // the sink takes all
@@ -110,33 +109,33 @@ TEST_CASE("kernel/cpu/attention: within 2e-6 of the reference; pages, batches an
                                         size < keys - at ? size : keys - at});
             const sequence_pages sequences[] = {{pages[0].data(), pages[0].size()}, {pages[1].data(), pages[1].size()}};
             std::vector<float> out(tokens * width), expected(out), split(out);
-            attention::args args{q.data(),
-                                 width,
-                                 tokens,
-                                 s.heads,
-                                 s.kv_heads,
-                                 s.dim,
-                                 0.3f,
-                                 s.cap,
-                                 s.window,
-                                 s.sinks ? sinks.data() : nullptr,
-                                 sequences,
-                                 sequence_of.data(),
-                                 positions.data(),
-                                 out.data(),
-                                 width};
-            attention_avx2(args, 0, attention::items(args));
+            kernel::attention::args args{q.data(),
+                                         width,
+                                         tokens,
+                                         s.heads,
+                                         s.kv_heads,
+                                         s.dim,
+                                         0.3f,
+                                         s.cap,
+                                         s.window,
+                                         s.sinks ? sinks.data() : nullptr,
+                                         sequences,
+                                         sequence_of.data(),
+                                         positions.data(),
+                                         out.data(),
+                                         width};
+            attention_avx2(args, 0, kernel::attention::items(args));
             if (first_result.empty()) {
                 first_result = out;
                 args.out = expected.data();
-                run<attention>(args);
+                run<kernel::attention>(args);
                 for (std::size_t i = 0; i < out.size(); ++i)
                     REQUIRE(std::abs(double(out[i]) - double(expected[i])) <= 2e-6 * 2 * 2);
             }
             REQUIRE(same(out, first_result));
             args.out = split.data();
-            for (std::size_t item = 0; item < attention::items(args);) {
-                const std::size_t take = 1 + from.bits() % 7, left = attention::items(args) - item;
+            for (std::size_t item = 0; item < kernel::attention::items(args);) {
+                const std::size_t take = 1 + from.bits() % 7, left = kernel::attention::items(args) - item;
                 attention_avx2(args, item, item + (take < left ? take : left));
                 item += take < left ? take : left;
             }

@@ -10,7 +10,6 @@
 
 using namespace tern;
 using namespace tern::test;
-using kernel::linear;
 using kernel::cpu::linear_avx2;
 
 namespace {
@@ -47,11 +46,11 @@ template <format F> void compare(std::size_t rows, std::size_t blocks, std::size
     const auto x = from(tokens * x_stride, -2, 2), bias = from(rows, -1, 1);
     std::vector<float> y(tokens * y_stride, 7), expected(y), split(y);
     const auto args = [&](std::vector<float>& to) {
-        return linear::args{bytes_of(w.data()), rows,     cols,
-                            x.data(),           x_stride, tokens,
-                            to.data(),          y_stride, biased ? bias.data() : nullptr};
+        return kernel::linear::args{bytes_of(w.data()), rows,     cols,
+                                    x.data(),           x_stride, tokens,
+                                    to.data(),          y_stride, biased ? bias.data() : nullptr};
     };
-    linear::reference<F>(args(expected), 0, rows);
+    kernel::linear::reference<F>(args(expected), 0, rows);
     linear_avx2<F>(args(y), 0, rows);
     for (std::size_t t = 0; t < tokens; ++t) {
         for (std::size_t r = 0; r < rows; ++r) {
@@ -125,11 +124,11 @@ TEST_CASE("kernel/cpu/linear: denormals, huge scales, infinities and NaN come ou
                 std::vector<float> row(cols * 5, 0.0f), act(cols * 2, 0.0f), y(10), expected(10);
                 for (std::size_t r = 0; r < 5; ++r) row[r * cols + cols - 1] = a;
                 act[cols - 1] = act[2 * cols - 1] = b;
-                const linear::args args{bytes_of(row.data()), 5, cols, act.data(), cols, 2, y.data(), 5};
+                const kernel::linear::args args{bytes_of(row.data()), 5, cols, act.data(), cols, 2, y.data(), 5};
                 linear_avx2<f32>(args, 0, 5);
-                linear::args reference = args;
+                kernel::linear::args reference = args;
                 reference.y = expected.data();
-                linear::reference<f32>(reference, 0, 5);
+                kernel::linear::reference<f32>(reference, 0, 5);
                 for (std::size_t i = 0; i < 10; ++i) {
                     if (std::isfinite(expected[i]))
                         CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));

@@ -10,8 +10,6 @@
 
 using namespace tern;
 using namespace tern::test;
-using kernel::embed;
-using kernel::rms_norm;
 
 TEST_CASE("kernel/cpu/rms_norm: every format of the weight within 3e-7, in place, with strides") {
     if (!has_avx2()) return;
@@ -26,7 +24,7 @@ TEST_CASE("kernel/cpu/rms_norm: every format of the weight within 3e-7, in place
                 std::vector<float> y(3 * stride, 7), expected(y);
                 const std::byte* weight = weighted ? bytes_of(w.data()) : nullptr;
                 kernel::cpu::rms_norm_avx2<F>({x.data(), stride, 3, cols, weight, 1e-5f, y.data(), stride}, 0, 3);
-                run<rms_norm, F>({x.data(), stride, 3, cols, weight, 1e-5f, expected.data(), stride});
+                run<kernel::rms_norm, F>({x.data(), stride, 3, cols, weight, 1e-5f, expected.data(), stride});
                 for (std::size_t i = 0; i < y.size(); ++i)
                     REQUIRE(std::abs(double(y[i]) - double(expected[i])) <= 3e-7 * std::abs(double(expected[i])));
                 auto again = x;
@@ -47,7 +45,7 @@ TEST_CASE("kernel/cpu/rms_norm: huge, tiny and infinite numbers come out as in t
             x[5] = -size;
             x[32] = size / 2;
             kernel::cpu::rms_norm_avx2<f32>({x.data(), 33, 1, 33, nullptr, eps, y.data(), 33}, 0, 1);
-            run<rms_norm, f32>({x.data(), 33, 1, 33, nullptr, eps, expected.data(), 33});
+            run<kernel::rms_norm, f32>({x.data(), 33, 1, 33, nullptr, eps, expected.data(), 33});
             for (std::size_t i = 0; i < 33; ++i) {
                 if (std::isfinite(expected[i]))
                     CHECK(double(y[i]) == doctest::Approx(double(expected[i])).epsilon(1e-6));
@@ -68,7 +66,7 @@ TEST_CASE("kernel/cpu/rms_norm: embed gives the bits of the reference") {
         for (const float scale : {1.0f, 0.37f}) {
             std::vector<float> out(4 * cols), expected(4 * cols);
             kernel::cpu::embed_avx2<F>({bytes_of(table.data()), 7, cols, ids, 4, scale, out.data(), cols}, 0, 4);
-            run<embed, F>({bytes_of(table.data()), 7, cols, ids, 4, scale, expected.data(), cols});
+            run<kernel::embed, F>({bytes_of(table.data()), 7, cols, ids, 4, scale, expected.data(), cols});
             REQUIRE(same(out, expected));
         }
     });

@@ -8,7 +8,6 @@
 
 using namespace tern;
 using namespace tern::test;
-using kernel::rope;
 using kernel::rope_pairing;
 
 TEST_CASE("kernel/cpu/rope: both pairings, any number of turned dimensions, in place, split anywhere") {
@@ -21,18 +20,19 @@ TEST_CASE("kernel/cpu/rope: both pairings, any number of turned dimensions, in p
             const auto c = from(tokens * dims / 2, -1, 1), s = from(tokens * dims / 2, -1, 1);
             auto x = from(tokens * stride, -2, 2);
             std::vector<float> y(tokens * stride, 7), expected(y), split(y);
-            rope::args args{x.data(), stride,   tokens,   heads,    head_dim, dims,
-                            pairing,  c.data(), s.data(), y.data(), stride};
-            kernel::cpu::rope_avx2(args, 0, rope::items(args));
+            kernel::rope::args args{x.data(), stride,   tokens,   heads,    head_dim, dims,
+                                    pairing,  c.data(), s.data(), y.data(), stride};
+            kernel::cpu::rope_avx2(args, 0, kernel::rope::items(args));
             args.y = expected.data();
-            run<rope>(args);
+            run<kernel::rope>(args);
             for (std::size_t i = 0; i < y.size(); ++i)
                 REQUIRE(std::abs(double(y[i]) - double(expected[i])) <= 1.2e-7 * 4);
             args.y = split.data();
-            for (std::size_t item = 0; item < rope::items(args); ++item) kernel::cpu::rope_avx2(args, item, item + 1);
+            for (std::size_t item = 0; item < kernel::rope::items(args); ++item)
+                kernel::cpu::rope_avx2(args, item, item + 1);
             REQUIRE(same(split, y));
             args.y = x.data();
-            kernel::cpu::rope_avx2(args, 0, rope::items(args));
+            kernel::cpu::rope_avx2(args, 0, kernel::rope::items(args));
             for (std::size_t i = 0; i < x.size(); ++i)
                 if (i % stride != stride - 1) REQUIRE(same(x[i], y[i]));
         }
