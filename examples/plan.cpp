@@ -54,8 +54,8 @@ constexpr const char* help = R"(plan MODEL.gguf|model.json [options]
   Figures are those of a run in virtual time, and what estimates predict: for a chunk of the prompt and for one token,
   the latter also where experts are as popular as 1 / rank. automatic has a plan for the prompt and one for single
   tokens. Lines of their own have the change between them, ratios to layer split (the better of layer_split and
-  layer_upload, whose uploads and computations are predicted to take turns) and to the better of that and expert_offload,
-  and the least time that bytes allow, and with arithmetic.
+  layer_upload, whose uploads and computations are predicted to take turns) and to the better of that and
+  expert_offload, and the least time that bytes allow, and with arithmetic.
 )";
 
 struct question {
