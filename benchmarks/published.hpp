@@ -102,8 +102,8 @@ public:
         f.decode = decode(splits_[at_decode], serial_engine, e);
         return f;
     }
-    /// by_tensor for single tokens, and the share of what it leaves on the host brought that is fastest: all of its
-    /// static and none of its dynamic schedule is tern's policy of that name.
+    /// by_tensor for single tokens, with the share of what it leaves on the host brought that is fastest for a run: its
+    /// static schedule, and of the dynamic one that uploads are chosen before each run.
     figures atsinfer(const efficiency& e) const {
         figures f;
         const roofline cost(machines_[at_decode], e);

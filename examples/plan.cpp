@@ -23,6 +23,7 @@
 #include <tern/plan/first_fit.hpp>
 #include <tern/plan/layer_split.hpp>
 #include <tern/plan/layer_stream.hpp>
+#include <tern/plan/layer_upload.hpp>
 #include <tern/plan/token_tiers.hpp>
 #include <tern/sim/described_decoder.hpp>
 #include <tern/sim/described_file.hpp>
@@ -38,21 +39,23 @@ constexpr const char* help = R"(plan MODEL.gguf|model.json [options]
   Predicts what a model would do on a machine, under every policy, without loading it.
   --machine NAME|FILE    rtx3060_laptop, rtx4090_64g, rtx6000_ada_nvme, h100, h200, cpu2, or a machine in JSON
                          (default rtx4090_64g)
-  --policy NAME          all (default), all_cpu, first_fit, layer_split, layer_stream, expert_offload (or =uniform,
-                         =first_layers, =last_layers), by_tensor or automatic
+  --policy NAME          all (default), all_cpu, first_fit, layer_split, layer_upload, layer_stream, expert_offload (or
+                         =computed, =uniform, =first_layers, =last_layers), by_tensor or automatic
   --prompt N             tokens of the prompt, in chunks of 512 (default 512)
   --context N            tokens that are there when decoding is measured, and that the cache has room for (default 2048)
   --vram SIZE --ram SIZE other budgets than the machine's
   --skew S               routing of experts: 0 is uniform (default), the expert of rank r weighs 1 / r^S
   --on-miss HOW          fetch (default; split for automatic), compute or split, of experts that are not where they are
                          computed
+  --engine HOW           overlapped (default) or operators: what estimates take an engine to do, see docs/cost.md
   --explain              every tensor's place and the reason, for one policy
   --trace FILE           a timeline of one decoded token, for one policy, to be opened in a browser's trace viewer
   --json                 the table as JSON
   Figures are those of a run in virtual time, and what estimates predict: for a chunk of the prompt and for one token,
   the latter also where experts are as popular as 1 / rank. automatic has a plan for the prompt and one for single
-  tokens. Lines of their own have the change between them, ratios to layer_split and to the better of layer_split and
-  expert_offload, and the least time that the bytes of a token allow.
+  tokens. Lines of their own have the change between them, ratios to layer split (the better of layer_split and
+  layer_upload, whose uploads and computations are predicted to take turns) and to the better of that and
+  expert_offload, and the least time that bytes allow, and with arithmetic.
 )";
 
 struct question {
@@ -63,6 +66,7 @@ struct question {
     double skew = 0;
     tern::on_miss misses = tern::on_miss::fetch;
     bool misses_given = false;
+    tern::engine_habits engine = tern::overlapped_engine;
 };
 
 struct answer {
@@ -72,7 +76,8 @@ struct answer {
     std::string prefill_bound{}, decode_bound{};
     double moved = 0;                                                      ///< bytes over all links for a decoded token
     double foreseen_prefill = 0, foreseen_decode = 0, foreseen_skewed = 0; ///< tokens a second, by estimate
-    double bound = 0;                                                      ///< least seconds of a token
+    double prefill_least = 0, decode_least = 0;                            ///< tokens a second at most, by bytes
+    double prefill_worked = 0, decode_worked = 0;                          ///< and by arithmetic
     double change = 0;                                                     ///< seconds between two plans
     std::string ways{};                                                    ///< of the plans that automatic took
 };
@@ -96,9 +101,9 @@ struct opened {
     }
 };
 
-tern::chain_options options_of(std::size_t tokens, std::size_t context) {
+tern::chain_options options_of(std::size_t tokens, std::size_t context, const question& q) {
     tern::chain_options how; // the simulation has set the room of the cache aside
-    how.how.shape = {.tokens = tokens, .context = context, .habits = {.cache_on_host = false}};
+    how.how.shape = {.tokens = tokens, .context = context, .habits = q.engine};
     return how;
 }
 
@@ -115,13 +120,23 @@ plans place(const std::string& policy, const tern::graph& g, const tern::machine
     if (policy == "first_fit") return both(tern::first_fit{}.place(g, m));
     if (policy == "layer_split")
         return both(tern::layer_split{.layers = tern::layer_split::as_many_as_fit}.place(g, m));
+    if (policy == "layer_upload") {
+        const tern::layer_upload split;
+        return {split.place_for(chunk, g, m), split.place_for(1, g, m)};
+    }
     if (policy == "layer_stream") return both(tern::layer_stream{.from = tern::tier_of<tern::mapped>}.place(g, m));
     using enum tern::expert_choice;
     if (policy == "expert_offload") return both(tern::expert_offload{}.place(g, m));
+    if (policy == "expert_offload=computed") {
+        tern::placement p = tern::expert_offload{}.place(g, m);
+        p.misses = tern::on_miss::compute;
+        p.fill = true;
+        return both(std::move(p));
+    }
     if (policy == "expert_offload=uniform") return both(tern::expert_offload{.experts = uniform}.place(g, m));
     if (policy == "expert_offload=first_layers") return both(tern::expert_offload{.experts = first_layers}.place(g, m));
     if (policy == "expert_offload=last_layers") return both(tern::expert_offload{.experts = last_layers}.place(g, m));
-    const tern::chain_options how = options_of(1, q.context);
+    const tern::chain_options how = options_of(1, q.context, q);
     if (policy == "by_tensor") return both(tern::by_tensor{tern::roofline(m), how}.place(g, m));
     if (policy == "automatic") {
         tern::token_tiers<> tiers{{{}, how, q.misses_given ? q.misses : tern::on_miss::split}, {{1, 256}}};
@@ -136,13 +151,21 @@ plans place(const std::string& policy, const tern::graph& g, const tern::machine
 void foresee(answer& a, const plans& p, const tern::graph& g, const tern::machine& m, const question& q,
              std::size_t chunk) {
     const tern::roofline cost(m);
-    tern::chain_options how = options_of(chunk, q.prompt > chunk ? q.prompt / 2 : 0);
+    const auto rate = [&](std::size_t tokens, tern::seconds t) { return static_cast<double>(tokens) / t.count; };
+    const auto least = [&](const tern::chain_options& how, tern::least_of what) {
+        return rate(how.how.shape.tokens, tern::least_time(g, m, cost, how.how, {}, how.into, {how.rest, 0, 0}, what));
+    };
+    tern::chain_options how = options_of(chunk, q.prompt > chunk ? q.prompt / 2 : 0, q);
     how.how.misses = q.misses;
-    a.foreseen_prefill = static_cast<double>(chunk) / tern::estimate(g, p.prompt, m, cost, how.how).total.count;
-    how = options_of(1, q.context);
+    how.how.shape.habits.serial_uploads = a.policy == "layer_upload";
+    a.foreseen_prefill = rate(chunk, tern::estimate(g, p.prompt, m, cost, how.how).total);
+    a.prefill_least = least(how, tern::least_of::bytes);
+    a.prefill_worked = least(how, tern::least_of::arithmetic);
+    how = options_of(1, q.context, q);
     how.how.misses = q.misses;
-    a.foreseen_decode = 1 / tern::estimate(g, p.token, m, cost, how.how).total.count;
-    a.bound = tern::least_time(g, m, cost, how.how).count;
+    a.foreseen_decode = rate(1, tern::estimate(g, p.token, m, cost, how.how).total);
+    a.decode_least = least(how, tern::least_of::bytes);
+    a.decode_worked = least(how, tern::least_of::arithmetic);
     std::size_t experts = 0;
     for (const tern::planned_tensor& t : g.tensors) experts = std::max(experts, t.shape.experts);
     for (std::size_t r = 1; r <= experts && experts > 1; ++r) how.how.popularity.push_back(1 / static_cast<double>(r));
@@ -197,11 +220,23 @@ const answer* best_of(const std::vector<answer>& answers, std::string_view begin
 void compare(const std::vector<answer>& answers, const char* what, double answer::*figure) {
     const answer* const mine = best_of(answers, "automatic", figure);
     const answer* const split = best_of(answers, "layer_split", figure);
+    const answer* const upload = best_of(answers, "layer_upload", figure);
     const answer* const offload = best_of(answers, "expert_offload", figure);
-    if (mine == nullptr || split == nullptr || offload == nullptr) return;
-    const double better = std::max(split->*figure, offload->*figure);
-    std::printf("automatic, %s: %.2f times layer_split, %.2f times the better of layer_split and expert_offload\n",
-                what, mine->*figure / (split->*figure), mine->*figure / better);
+    if (mine == nullptr || split == nullptr || upload == nullptr || offload == nullptr) return;
+    const double split_speed = std::max(split->*figure, upload->*figure);
+    const double better = std::max(split_speed, offload->*figure);
+    std::printf(
+        "automatic, %s: %.2f times layer split (%.2f times without uploads), %.2f times the better of layer split "
+        "and expert_offload\n",
+        what, mine->*figure / split_speed, mine->*figure / (split->*figure), mine->*figure / better);
+}
+
+/// A figure of automatic against the least times.
+void hold(const char* what, double foreseen, double by_bytes, double by_arithmetic) {
+    std::printf(
+        "%s: %.2f a second as predicted, %.2f by bytes over bandwidths (%.2f times), %.2f with arithmetic (%.2f "
+        "times)\n",
+        what, foreseen, by_bytes, by_bytes / foreseen, by_arithmetic, by_arithmetic / foreseen);
 }
 
 void print(const std::vector<answer>& answers) {
@@ -218,14 +253,14 @@ void print(const std::vector<answer>& answers) {
     }
     compare(answers, "prefill as predicted", &answer::foreseen_prefill);
     compare(answers, "decode as predicted", &answer::foreseen_decode);
+    compare(answers, "skewed decode as predicted", &answer::foreseen_skewed);
     compare(answers, "prefill in virtual time", &answer::prefill);
     compare(answers, "decode in virtual time", &answer::decode);
     const answer* const mine = best_of(answers, "automatic", &answer::foreseen_decode);
     if (mine == nullptr) return;
     std::printf("automatic: %s; %.2f s for a change between them\n", mine->ways.c_str(), mine->change);
-    std::printf(
-        "a token takes %.2f ms as predicted; its bytes over the bandwidths take %.2f ms at least (%.2f a second)\n",
-        1e3 / mine->foreseen_decode, 1e3 * mine->bound, 1 / mine->bound);
+    hold("tokens of a prompt", mine->foreseen_prefill, mine->prefill_least, mine->prefill_worked);
+    hold("single tokens", mine->foreseen_decode, mine->decode_least, mine->decode_worked);
 }
 
 std::string json_of(const std::vector<answer>& answers) {
@@ -242,7 +277,10 @@ std::string json_of(const std::vector<answer>& answers) {
         w.key("predicted_prefill_tokens_per_second").value(a.foreseen_prefill);
         w.key("predicted_decode_tokens_per_second").value(a.foreseen_decode);
         w.key("predicted_skewed_decode_tokens_per_second").value(a.foreseen_skewed);
-        w.key("least_seconds_per_token").value(a.bound).key("change_seconds").value(a.change);
+        w.key("least_seconds_per_token").value(1 / a.decode_least).key("change_seconds").value(a.change);
+        w.key("least_seconds_per_token_with_arithmetic").value(1 / a.decode_worked);
+        w.key("most_prefill_tokens_per_second").value(a.prefill_least);
+        w.key("most_prefill_tokens_per_second_with_arithmetic").value(a.prefill_worked);
         w.key("prefill_bound").value(a.prefill_bound).key("decode_bound").value(a.decode_bound).end_object();
     }
     w.end_array();
@@ -258,7 +296,7 @@ void notes(const question& q) {
 
 int run(int argc, char** argv) {
     const options args(argc, argv,
-                       {"machine", "policy", "prompt", "context", "vram", "ram", "skew", "on-miss", "trace"},
+                       {"machine", "policy", "prompt", "context", "vram", "ram", "skew", "on-miss", "trace", "engine"},
                        {"help", "json", "explain"});
     if (args.on("help")) throw usage_error{help};
     question q{.model = "examples/models/gpt-oss-20b-mxfp4.json",
@@ -272,6 +310,10 @@ int run(int argc, char** argv) {
     q.skew = static_cast<double>(args.real("skew", 0));
     q.misses = tern::parse_on_miss(args.text("on-miss", "fetch"));
     q.misses_given = args.has("on-miss");
+    const std::string engine = args.text("engine", "overlapped");
+    if (engine == "operators") q.engine = {.cache_on_host = false};
+    if (engine != "operators" && engine != "overlapped")
+        throw tern::config_error("--engine is overlapped or operators, not \"" + engine + "\"");
     if (args.has("vram")) q.machine = q.machine.with_budget<tern::vram>(args.size("vram", {}));
     if (args.has("ram")) q.machine = q.machine.with_budget<tern::pageable>(args.size("ram", {}));
 
@@ -281,8 +323,10 @@ int run(int argc, char** argv) {
         policies = {"all_cpu",
                     "first_fit",
                     "layer_split",
+                    "layer_upload",
                     "layer_stream",
                     "expert_offload",
+                    "expert_offload=computed",
                     "expert_offload=uniform",
                     "expert_offload=first_layers",
                     "expert_offload=last_layers",

@@ -12,7 +12,7 @@ namespace {
 const tern::location ram{tern::tier_of<tern::pageable>, 0, 0};
 const tern::location vram0{tern::tier_of<tern::vram>, 0, 0};
 const tern::location vram1{tern::tier_of<tern::vram>, 1, 0};
-constexpr tern::efficiency all{1, 1, 1, 1, 1, 1};
+constexpr tern::efficiency all{1, 1, 1, 1, 1, 1, 1};
 
 tern::machine two() {
     tern::machine m;
@@ -99,7 +99,9 @@ TEST_CASE("cost/roofline: efficiencies are shares of the figures, apart from the
     tern::run plain = linear("host", ram);
     plain.format = "f16";
     CHECK(cost.price(plain).count == doctest::Approx(201e-6));               // 100 us / 0.5, or 20 us / 0.1
-    CHECK(cost.price(linear("host", ram)).count == doctest::Approx(251e-6)); // q8_0: 100 us / 0.4
+    CHECK(cost.price(linear("host", ram)).count == doctest::Approx(201e-6)); // 8 bits need no unpacking
+    plain.format = "q4_k";
+    CHECK(cost.price(plain).count == doctest::Approx(251e-6));               // 100 us / 0.4
     CHECK(cost.price(linear("gpu", vram0)).count == doctest::Approx(43e-6)); // 10 us / 0.25
     tern::run r = linear("gpu", vram0);
     r.operations = 1e8; // 10 us / 0.01
@@ -107,6 +109,43 @@ TEST_CASE("cost/roofline: efficiencies are shares of the figures, apart from the
     CHECK(cost.price(tern::move{.from = ram, .to = vram0, .size = 1'000'000_B}).count == doctest::Approx(210e-6));
     for (const double bad : {0.0, -1.0, 1.01, 0.0 / 0.0})
         CHECK_THROWS_AS(tern::roofline(two(), {.link = bad}), tern::config_error);
+}
+
+TEST_CASE("cost/roofline: attention reaches a share of its own of the host's arithmetic") {
+    tern::efficiency e = all;
+    e.cpu_attention = 0.05;
+    tern::run r{.op = "attention", .processor = "host", .reads = ram, .operations = 1e6};
+    CHECK(tern::roofline(two(), e).price(r).count == doctest::Approx(201e-6)); // 1e6 at 1e11 are 10 us, / 0.05
+    r.op = "linear";
+    CHECK(tern::roofline(two(), e).price(r).count == doctest::Approx(11e-6));
+    r = {.op = "attention", .processor = "gpu", .reads = vram0, .operations = 1e7}; // not on the accelerator
+    CHECK(tern::roofline(two(), e).price(r).count == doctest::Approx(13e-6));
+    e.cpu_attention = 0;
+    CHECK_THROWS_AS(tern::roofline(two(), e), tern::config_error);
+}
+
+TEST_CASE("cost/roofline: where one kernel serves many calls their tokens are rounded up to its tile") {
+    tern::run r = linear("gpu", vram0);
+    r.operations = 1e9; // 100 us at 1e13
+    r.calls = 10;
+    r.tokens = 32;
+    CHECK(tern::roofline(two(), all).price(r).count == doctest::Approx(30e-6 + 100e-6)); // kernels of their own
+    r.launches = 0.2;
+    CHECK(tern::roofline(two(), all).price(r).count == doctest::Approx(6e-6 + 400e-6)); // 128 for 32
+    r.tokens = 129;
+    CHECK(tern::roofline(two(), all).price(r).count == doctest::Approx(6e-6 + 100e-6 * 256 / 129));
+    r.tokens = 8; // one by one
+    CHECK(tern::roofline(two(), all).price(r).count == doctest::Approx(6e-6 + 100e-6));
+    tern::efficiency e = all;
+    e.accelerator_tile = 16;
+    r.tokens = 32;
+    CHECK(tern::roofline(two(), e).price(r).count == doctest::Approx(6e-6 + 100e-6));
+    r.processor = "host", r.reads = ram;
+    CHECK(tern::roofline(two(), all).price(r).count == doctest::Approx(2e-6 + 1e9 / 5e10));
+    for (const double bad : {0.0, -1.0, 1e6, 0.0 / 0.0}) {
+        e.accelerator_tile = bad;
+        CHECK_THROWS_AS(tern::roofline(two(), e), tern::config_error);
+    }
 }
 
 TEST_CASE("cost/roofline: what the machine does not say is refused by name") {

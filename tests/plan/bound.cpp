@@ -29,6 +29,27 @@ TEST_CASE("plan/bound: bytes over bandwidths, of what fits and what does not") {
     CHECK(least(m) == doctest::Approx(used / 1e4 + 2 * expert / 1.1e3)); // now the host's mapping reads 1000
 }
 
+TEST_CASE("plan/bound: with arithmetic a call takes the longer of its bytes and its operations") {
+    const tern::graph g = test::mixture();
+    tern::machine m = test::timed({1 << 20});
+    const auto least = [&](const tern::machine& on, std::size_t tokens, tern::least_of what) {
+        tern::estimate_options how;
+        how.shape.tokens = tokens;
+        return tern::least_time(g, on, tern::roofline(on, test::whole), how, {}, test::vram0, test::mapped0, what)
+                   .count *
+               1e6;
+    };
+    // Arithmetic that costs next to nothing changes nothing.
+    CHECK(least(m, 64, tern::least_of::arithmetic) == doctest::Approx(least(m, 64, tern::least_of::bytes)));
+    // 1e6 operations a microsecond: weights of f32 have two for each 4 bytes and token, 10000 bytes are 5000 * tokens.
+    m.processors[1].rates.f32 = 1e12;
+    CHECK(least(m, 1, tern::least_of::arithmetic) == doctest::Approx(least(m, 1, tern::least_of::bytes)));
+    const double output = 2.0 * 16384 * 256 / 1e6; // of 256 tokens, one row each
+    const double more = least(m, 256, tern::least_of::arithmetic) - least(m, 256, tern::least_of::bytes);
+    CHECK(more > output - 65536 / 1e4);
+    CHECK(more < output - 65536 / 1e4 + 0.5); // and of norms and routers
+}
+
 TEST_CASE("plan/bound: nothing that is tried is faster") {
     std::mt19937 random(4);
     for (int round = 0; round < 30; ++round) {

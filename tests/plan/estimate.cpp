@@ -226,6 +226,81 @@ TEST_CASE("plan/estimate: cached experts: hits compute, misses come, or the host
     CHECK(us(e.nodes[3]) == doctest::Approx(touched * (8 + each / gpu) + 6 * (activations / gpu + moves)));
 }
 
+TEST_CASE("plan/estimate: the host learns of the choice before it brings experts, and results meet where one says") {
+    const tern::graph g = test::mixture();
+    const tern::machine m = test::timed({1 << 20});
+    const tern::roofline cost(m, test::whole);
+    tern::placement p = tern::all_cpu{}.place(g, m);
+    for (std::size_t t = 0; t < g.tensors.size(); ++t)
+        if (g.tensors[t].shape.experts > 1)
+            p.tensors[t] = {test::mapped0, "", test::vram0, tern::retention::cache};
+        else if (g.tensors[t].name != "table")
+            p.tensors[t] = {test::vram0, ""};
+    p.pools.push_back({.where = test::vram0, .limit = {2 * 8 * 3 * 16384 / 4}});
+    const double each = 3 * 16384.0, row = 4096 * 4.0; // bytes
+    const double activations = 3 * 4097 * 4.0;         // of an expert's row
+    const double expert = (each + activations) / gpu;  // on the accelerator, in us
+    tern::estimate_options how;
+    how.shape.habits = tern::fused_engine;
+    how.misses = tern::on_miss::fetch;
+    tern::prediction e = tern::estimate(g, p, m, cost, how);
+    // Two numbers and two weights come over, then 1.5 experts with one latency, and the last one is computed: two
+    // kernels serve all.
+    const double choice = 10 + 4 + 16 / 1e2;
+    CHECK(us(e.nodes[3]) == doctest::Approx(choice + 10 + 1.5 * each / 1e2 + (4 + 2 * expert) / 2));
+    how.misses = tern::on_miss::compute;
+    e = tern::estimate(g, p, m, cost, how);
+    const double host_time = 2 + 1.5 * (each + activations) / host;
+    // Now the row comes with the choice; half a result comes to the host meanwhile, and the sum goes back.
+    CHECK(us(e.nodes[3]) == doctest::Approx(choice + row / 1e2 + host_time + 14 + row / 1e2));
+    how.shape.habits.mixture_overlaps = true; // the host's results go over
+    e = tern::estimate(g, p, m, cost, how);
+    CHECK(us(e.nodes[3]) == doctest::Approx(choice + row / 1e2 + host_time + 14 + 1.5 * row / 1e2));
+}
+
+TEST_CASE("plan/estimate: what a mixture leaves of the accelerator's time computes the expert of all tokens") {
+    tern::graph g = test::mixture();
+    const std::size_t shared = test::add(g, "shared", 20'000, test::anywhere());
+    g.nodes.insert(g.nodes.begin() + 4, {"linear", {shared}, 1, 4096, 0, 0});
+    const tern::machine m = test::timed({1 << 20});
+    const tern::roofline cost(m, test::whole);
+    tern::placement p = tern::all_cpu{}.place(g, m);
+    for (std::size_t t = 0; t < g.tensors.size(); ++t)
+        if (g.tensors[t].shape.experts > 1)
+            p.tensors[t] = {test::mapped0, "", test::vram0, tern::retention::cache};
+        else if (g.tensors[t].name != "table")
+            p.tensors[t] = {test::vram0, ""};
+    p.pools.push_back({.where = test::vram0, .limit = {2 * 8 * 3 * 16384 / 4}});
+    tern::estimate_options how;
+    how.shape.habits = tern::fused_engine;
+    CHECK(us(tern::estimate(g, p, m, cost, how).nodes[4]) > 3);
+    how.shape.habits.mixture_overlaps = true;
+    CHECK(us(tern::estimate(g, p, m, cost, how).nodes[4]) == doctest::Approx(0));
+}
+
+TEST_CASE("plan/estimate: kernels that are queued ahead have a part of a launch between them") {
+    tern::graph g;
+    g.nodes.push_back({"embed", {test::add(g, "table", 16, test::anywhere())}, 1, 4});
+    for (int i = 0; i < 4; ++i)
+        g.nodes.push_back({"linear", {test::add(g, "w" + std::to_string(i), 1'000'000, test::anywhere())}, 1, 4, 0, 0});
+    for (int i = 0; i < 8; ++i)
+        g.nodes.push_back({"rms_norm", {test::add(g, "n" + std::to_string(i), 16, test::anywhere())}, 1, 4, 0, 0});
+    const tern::machine m = test::timed({8 << 20});
+    const tern::roofline cost(m, test::whole);
+    tern::placement p = tern::all_cpu{}.place(g, m);
+    for (std::size_t t = 1; t < p.tensors.size(); ++t) p.tensors[t].where = test::vram0;
+    tern::estimate_options how;
+    how.shape.habits = tern::fused_engine;
+    const tern::prediction one_by_one = tern::estimate(g, p, m, cost, how);
+    how.shape.habits.queued_launch = 0.25;
+    const tern::prediction ahead = tern::estimate(g, p, m, cost, how);
+    // Each matrix takes its operand from the host and waits for its launch of 2 us; eight norms are queued while the
+    // last of them runs, and have 0.5 us between them.
+    CHECK(us(one_by_one.total) - us(ahead.total) == doctest::Approx(8 * 1.5));
+    how.shape.habits.queued_launch = 1;
+    CHECK(us(tern::estimate(g, p, m, cost, how).total) == doctest::Approx(us(one_by_one.total)));
+}
+
 TEST_CASE("plan/estimate: transfers and the host share a memory") {
     // The host computes from RAM while weights stream out of it: 2 x 1 MB over 900 MB/s beside 1 GB/s of reading.
     tern::graph g;

@@ -14,6 +14,21 @@ double us(double t) { return t * 1e6; }
 
 } // namespace
 
+TEST_CASE("plan/pricing: launches are what an empty call takes; a kernel that copies needs no latency and no sync") {
+    const tern::graph g = test::layers();
+    const tern::machine m = test::timed({1 << 20});
+    const tern::roofline cost(m, test::whole);
+    tern::estimate_options how;
+    how.shape.habits.zero_copy = true;
+    const tern::pricing prices(g, m, cost, how);
+    const tern::processor& gpu = prices.processor_at(test::vram0);
+    CHECK(us(prices.launches_of(prices.work(2), gpu, test::vram0)) == doctest::Approx(6));
+    // 1000 bytes at 100 MB/s and a launch of 2 us, both ways.
+    CHECK(us(prices.move_activations(prices.host(), gpu, 1000)) == doctest::Approx(2 + 10));
+    CHECK(us(prices.move_activations(gpu, prices.host(), 1000)) == doctest::Approx(2 + 10));
+    CHECK(prices.move_activations(gpu, gpu, 1000) == 0);
+}
+
 TEST_CASE("plan/pricing: calls on both processors, and the ways between them") {
     const tern::graph g = test::layers();
     const tern::machine m = test::timed({1 << 20});

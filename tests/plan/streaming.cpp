@@ -35,6 +35,27 @@ double us(double t) { return t * 1e6; }
 
 } // namespace
 
+TEST_CASE("plan/streaming: of copies that are queued the first alone pays what begins it") {
+    // 10 us to begin, 20 us for a slice.
+    const tern::queued_copies copies({{0, 30e-6}}, {{0, 50e-6}}, {1000});
+    CHECK(us(copies.way(1)[0].time) == doctest::Approx(30));
+    CHECK(us(copies.way(3)[0].time) == doctest::Approx(70));
+    CHECK(us(copies.way(0.5)[0].time) == doctest::Approx(15)); // every other time there is one
+    CHECK(us(copies.way(0)[0].time) == doctest::Approx(0));
+    CHECK(copies.each().count == 1000);
+    // A price that does not grow evenly gives no negative times.
+    const tern::queued_copies odd({{0, 30e-6}}, {{0, 20e-6}}, {1000});
+    CHECK(us(odd.way(4)[0].time) == doctest::Approx(30));
+}
+
+TEST_CASE("plan/streaming: a serial stream begins with the use") {
+    fixture f(2, 10'000);
+    tern::weight_stream<tern::roofline> s(f.g, f.p, f.m, f.cost, f.time, test::pageable0, true);
+    s.pump(0);
+    CHECK(us(s.lease(5e-6)) == doctest::Approx(25));
+    CHECK(us(s.lease(100e-6)) == doctest::Approx(120));
+}
+
 TEST_CASE("plan/streaming: what comes ahead comes in order, one at a time, until it is far enough ahead") {
     fixture f(2, 10'000);
     auto s = f.stream();

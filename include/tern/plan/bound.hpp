@@ -24,8 +24,40 @@ template <class Price> double rate_of(Price price) {
 
 } // namespace detail
 
-/// Seconds that a run takes at least on the host and one accelerator, by its bytes alone: no launch, latency, sync or
-/// arithmetic. The accelerator's memory holds what every token uses first, then experts, all equally likely.
+/// What the least time counts.
+enum class least_of : unsigned char {
+    bytes,      ///< over bandwidths, alone
+    arithmetic, ///< the longer of that and of the arithmetic, for each call
+};
+
+namespace detail {
+
+/// Bytes a second of a graph's weights on one processor: of those that every token uses, and of experts.
+struct weight_rates {
+    double used = 0, experts = 0;
+};
+
+/// By the arithmetic of each call too: what begins a call, and its activations, are not counted.
+template <cost_model Cost>
+weight_rates rates_with_arithmetic(const graph& g, const pricing<Cost>& prices, const processor& p,
+                                   const location& at) {
+    double used = 0, used_time = 0, experts = 0, expert_time = 0;
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+        if (g.nodes[i].tensors.empty() || g.nodes[i].op == "embed") continue;
+        const bool mixture = g.nodes[i].active != 0;
+        run r = mixture ? prices.expert_work(i, prices.use(i, 0).touched, prices.pairs(i)) : prices.work(i);
+        r.other = {};
+        (mixture ? experts : used) += to_double(r.weights.count);
+        (mixture ? expert_time : used_time) += prices.price_of(r, p, at) - prices.launches_of(r, p, at);
+    }
+    return {used_time > 0 ? used / used_time : 1e300, expert_time > 0 ? experts / expert_time : 1e300};
+}
+
+} // namespace detail
+
+/// Seconds that a run takes at least on the host and one accelerator, by its bytes alone: no launch, latency or sync,
+/// and no arithmetic unless it is asked for. The accelerator's memory holds what every token uses first, then experts,
+/// all equally likely.
 ///
 ///     used there / accelerator + max(experts there / accelerator, experts elsewhere / (host + link)) + used elsewhere
 ///
@@ -37,7 +69,7 @@ template <class Price> double rate_of(Price price) {
 template <cost_model Cost>
 seconds least_time(const graph& g, const machine& m, const Cost& cost, const estimate_options& how,
                    const kept_free& keep = {}, const location& into = {tier_of<vram>, 0, 0},
-                   const location& rest = {tier_of<mapped>, 0, 0}) {
+                   const location& rest = {tier_of<mapped>, 0, 0}, least_of what = least_of::bytes) {
     const pricing<Cost> prices(g, m, cost, how);
     const std::vector<tensor_role> roles = roles_of(g);
     double used = 0, experts = 0, touched = 0;
@@ -64,24 +96,29 @@ seconds least_time(const graph& g, const machine& m, const Cost& cost, const est
                 .count;
         });
     };
-    const double host = reads(prices.host(), rest);
+    const auto rates_of = [&](const processor& p, const location& where) {
+        if (what == least_of::arithmetic) return detail::rates_with_arithmetic(g, prices, p, where);
+        const double rate = reads(p, where);
+        return detail::weight_rates{rate, rate};
+    };
+    const detail::weight_rates host = rates_of(prices.host(), rest);
     const location ram{tier_of<pageable>, 0, 0};
     const bytes room = weight_room(g, m, into, keep);
-    if (room.count == 0 || m.processor_at(into) == nullptr) return {(used + touched) / host};
-    const double device = reads(prices.processor_at(into), into);
+    if (room.count == 0 || m.processor_at(into) == nullptr) return {used / host.used + touched / host.experts};
+    const detail::weight_rates device = rates_of(prices.processor_at(into), into);
     const double link = m.link_between(ram, into) == nullptr ? 0 : detail::rate_of([&](bytes n) {
         return cost.price(move{ram, into, n, cargo::weights, {}}).count;
     });
     const memory_space* const memory = m.memory_at(ram);
     const double most = memory != nullptr && memory->bandwidth ? memory->bandwidth->count : 1e300;
-    const double both = std::min(host + link, std::max(most, host));
+    const double both = std::min(host.experts + link, std::max(most, host.experts));
     const double there = std::min(used, static_cast<double>(room.count));
     const double share = experts > 0 ? std::min((static_cast<double>(room.count) - there) / experts, 1.0) : 0;
-    const double mixture = std::max(touched * share / device, touched * (1 - share) / both);
+    const double mixture = std::max(touched * share / device.experts, touched * (1 - share) / both);
     double least = 1e300;
     for (int step = 0; step <= 1000; ++step) {
         const double brought = (used - there) * step / 1000;
-        const double time = (there + brought) / device + (used - there - brought) / host;
+        const double time = (there + brought) / device.used + (used - there - brought) / host.used;
         const double way = link > 0 ? brought / std::min(link, most) : brought > 0 ? 1e300 : 0;
         least = std::min(least, std::max(time, way));
     }

@@ -176,24 +176,6 @@ private:
         come_over(last, prices_.host(), prices_.departure(last), prices_.departing(), 1);
     }
 
-    /// Copies of experts that are queued behind each other: what begins a copy passes while the one before is under
-    /// way, so the first one alone pays it.
-    struct queued_copies {
-        queued_copies(const weight_stream<Cost>& stream, const placed_tensor& p, bytes size)
-            : each(size), one(stream.way(p.where, *p.computes, size)), two(stream.way(p.where, *p.computes, size * 2)) {
-        }
-        std::vector<hop> way(double count) const {
-            std::vector<hop> all = one;
-            for (std::size_t h = 0; h < all.size(); ++h) {
-                const double more = std::min(two[h].time - one[h].time, one[h].time);
-                all[h].time = more * count + (one[h].time - more) * std::min(count, 1.0);
-            }
-            return all;
-        }
-        bytes each;
-        std::vector<hop> one, two;
-    };
-
     void experts(std::size_t i) {
         const graph_node& node = graph_.nodes[i];
         const placed_tensor& p = placed_.tensors[node.tensors.front()];
@@ -225,7 +207,8 @@ private:
         const double missing = use.touched - use.cached;
         bytes each{};
         for (const std::size_t part : node.tensors) each += graph_.tensors[part].slice_size;
-        const queued_copies copies(stream_, p, each);
+        const queued_copies copies(stream_.way(p.where, *p.computes, each), stream_.way(p.where, *p.computes, each * 2),
+                                   each);
         const double kept = on_host(i, p, home, missing, copies, pairs);
         const double pairs_kept = missing > 0 ? pairs * (1 - use.share) * kept / missing : 0;
         const double fetched = missing - kept;
@@ -301,7 +284,7 @@ private:
         const run one = prices_.expert_work(i, 1, pairs_each);
         const location reads = prices_.read_from(prices_.host(), p.where);
         const double read = to_double((one.weights + one.other).count);
-        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, copies.one, copies.each) : 1;
+        const double slowed = host > 0 ? time_.speed_beside(reads, read / host, copies.one(), copies.each()) : 1;
         const auto host_end = [&](double kept) {
             const double meanwhile = fetch(missing - kept);
             const double done = meanwhile * slowed;

@@ -34,6 +34,32 @@ template <class = void> double cold_share(const graph& g, const placement& p, co
     return files > room ? 1 - room / files : 0;
 }
 
+/// Copies of equal slices that are queued behind each other: what begins a copy passes while the one before is under
+/// way, so the first one alone pays it.
+class queued_copies {
+public:
+    /// The ways of one slice and of two as one copy, which have the same links, and the bytes of a slice.
+    queued_copies(std::vector<hop> one, std::vector<hop> two, bytes each)
+        : each_(each), one_(std::move(one)), more_(std::move(two)) {
+        for (std::size_t h = 0; h < more_.size(); ++h)
+            more_[h].time = std::clamp(more_[h].time - one_[h].time, 0.0, one_[h].time);
+    }
+    /// The way of `count` slices, which may be a mean.
+    std::vector<hop> way(double count) const {
+        std::vector<hop> all = one_;
+        for (std::size_t h = 0; h < all.size(); ++h)
+            all[h].time = more_[h].time * count + (one_[h].time - more_[h].time) * std::min(count, 1.0);
+        return all;
+    }
+    const std::vector<hop>& one() const noexcept { return one_; }
+    bytes each() const noexcept { return each_; }
+
+private:
+    bytes each_;
+    std::vector<hop> one_;
+    std::vector<hop> more_; // what each further one takes
+};
+
 /// Follows the uses of streamed weights of a placement through passes over a graph; serial: nothing comes ahead of its
 /// use. What it refers to must outlive it.
 template <cost_model Cost> class weight_stream {
