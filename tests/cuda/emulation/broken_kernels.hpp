@@ -52,9 +52,9 @@ inline __global__ void mask_too_large(const int* in, int* out) {
 /// A lane reads one that is outside of the mask.
 inline __global__ void source_outside_mask(const int* in, int* out) {
     if (threadIdx.x < 8) {
-        int sum = in[threadIdx.x];
+        auto sum = static_cast<unsigned>(in[threadIdx.x]);
         for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(0xFFu, sum, d);
-        if (threadIdx.x == 0) *out = sum;
+        if (threadIdx.x == 0) *out = static_cast<int>(sum);
     }
 }
 /// One element past a shared array, by its operator.

@@ -11,6 +11,18 @@
 
 #include <tern/cuda/emulation/block.hpp>
 
+namespace tern::cuda::emulation {
+
+/// Whole numbers wrap around in atomics, as on a device.
+template <class T> constexpr auto wrapping(T value) noexcept {
+    if constexpr (std::is_integral_v<T>)
+        return static_cast<std::make_unsigned_t<T>>(value);
+    else
+        return value;
+}
+
+} // namespace tern::cuda::emulation
+
 // NOLINTBEGIN: the names are CUDA's.
 
 // The C library declares some of these names; macros take them all the same.
@@ -98,8 +110,8 @@ template <class T> T __ldg(const T* from) { return *from; }
         *at = static_cast<T>(expression);                                                                              \
         return old;                                                                                                    \
     }
-TERN_EMULATED_ATOMIC(atomicAdd, old + value)
-TERN_EMULATED_ATOMIC(atomicSub, old - value)
+TERN_EMULATED_ATOMIC(atomicAdd, tern::cuda::emulation::wrapping(old) + tern::cuda::emulation::wrapping(value))
+TERN_EMULATED_ATOMIC(atomicSub, tern::cuda::emulation::wrapping(old) - tern::cuda::emulation::wrapping(value))
 TERN_EMULATED_ATOMIC(atomicExch, value)
 TERN_EMULATED_ATOMIC(atomicMin, value < old ? value : old)
 TERN_EMULATED_ATOMIC(atomicMax, old < value ? value : old)
