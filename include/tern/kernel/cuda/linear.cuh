@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include <tern/cuda/launch.hpp>
 #include <tern/format/plain.hpp>
