@@ -102,7 +102,9 @@ private:
         s.poison = poisons[1];
         once(call, s);
         if (!agrees(first, poisons[0], poisons[1]))
-            throw fault(fault_kind::uninitialised, "the result depends on memory that nobody wrote, at " + difference_);
+            throw fault(fault_kind::uninitialised,
+                        "the result depends on memory that nobody wrote, or not yet (a missing barrier), at " +
+                            difference_);
         throw fault(fault_kind::order, "the result depends on the order of threads, at " + where);
     }
 
