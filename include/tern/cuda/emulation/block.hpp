@@ -123,12 +123,8 @@ public:
         if (!complete(t)) t.stack.leave();
     }
 
-    /// Ends the block with a fault, from within a thread; does not return.
-    [[noreturn]] void fail(fault f) {
-        failure_ = std::make_exception_ptr(std::move(f));
-        running_->stack.leave();
-        std::terminate(); // a failed block is never entered again
-    }
+    /// Ends the block with a fault, from within a thread. Kernels are not noexcept: it is an exception.
+    [[noreturn]] void fail(fault f) { throw f; }
 
     /// Lets others go first: a thread that waits for another in a loop calls it.
     void pause() { running_->stack.leave(); }

@@ -71,7 +71,7 @@ public:
 
     /// Forgets queued work and errors and takes up new settings. Allocations and streams stay.
     void reset(const settings& how, stream_order streams = stream_order::random) {
-        for (stream_state* s : all_streams()) s->queue.clear(), s->last = nullptr;
+        drop();
         how_ = how, order = streams;
         memory_.capacity = how.capacity;
         random_ = random_source(how.seed);
@@ -175,10 +175,22 @@ private:
         const auto [s, i] = ready[random_.below(ready.size())];
         const work item = s->queue[i];
         s->queue.erase(s->queue.begin() + static_cast<std::ptrdiff_t>(i));
-        item->done = true; // also where it throws: it is not run again
+        item->done = true;
         item->behind.clear();
-        item->run();
+        try {
+            item->run();
+        } catch (...) {
+            drop(); // as a device does: after a fault nothing that was queued runs
+            throw;
+        }
         return true;
+    }
+    /// Gives up all queued work, whose memory the caller may give back now.
+    void drop() {
+        for (stream_state* s : all_streams()) {
+            for (const work& w : s->queue) w->done = true, w->behind.clear();
+            s->queue.clear();
+        }
     }
     static bool needs(const work_item& item, const work_item& other) {
         if (&item == &other) return true;
