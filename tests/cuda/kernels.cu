@@ -13,6 +13,9 @@
 #include <tern/kernel/cuda/rms_norm.cuh>
 #include <tern/kernel/cuda/rope.cuh>
 
+#include <cuda/mma_kernel.hpp>
+
+template __global__ void multiply<>(const unsigned short*, const unsigned short*, float*);
 template void tern::cuda::linear<tern::q4_k>(const tern::kernel::linear::args&, cudaStream_t);
 template void tern::cuda::linear<tern::f16>(const tern::kernel::linear::args&, cudaStream_t);
 template void tern::cuda::linear_q8<tern::q4_k>(const tern::kernel::linear_q8::args&, cudaStream_t);
