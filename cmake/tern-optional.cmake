@@ -3,6 +3,7 @@
 #   tern::text    tern::tern and, where found, PCRE2 for tern/text/byte_pair.hpp
 #   tern::direct  tern::tern and, where found, liburing for tern/memory/uring_reader.hpp, with TERN_LIBURING=1 defined
 #   tern::cuda    tern::tern and the CUDA toolkit; exists only where a toolkit of version 12 or newer is found
+#   tern::cuda_emulation  tern::tern, for CUDA kernels that the host compiler builds and the host runs; needs nothing
 
 function(tern_add_optional name)
     get_target_property(installed tern::tern IMPORTED)
@@ -39,6 +40,11 @@ if(NOT TARGET tern::direct)
         target_compile_definitions(${target} INTERFACE TERN_LIBURING=1)
         target_link_libraries(${target} INTERFACE ${TERN_LIBURING_LIBRARY})
     endif()
+endif()
+
+if(NOT TARGET tern::cuda_emulation)
+    tern_add_optional(cuda_emulation)
+    target_link_libraries(${target} INTERFACE tern::tern)
 endif()
 
 if(NOT TARGET tern::cuda AND NOT "${TERN_CUDA}" STREQUAL "OFF")

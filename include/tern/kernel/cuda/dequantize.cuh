@@ -6,12 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <string>
-
-#include <cuda_runtime.h>
 
 #include <tern/base/error.hpp>
+#include <tern/cuda/launch.hpp>
 #include <tern/format/format.hpp>
 
 namespace tern::cuda {
@@ -33,11 +30,11 @@ template <format F, unsigned Tile>
 __global__ void dequantize_tiled(const typename F::block* blocks, std::uint64_t count, float* out) {
     constexpr unsigned size = static_cast<unsigned>(F::block_size);
     constexpr unsigned stride = size | 1u;
-    __shared__ float tile[Tile * stride];
+    __shared__ shared_array<float, Tile * stride> tile;
     const std::uint64_t first = static_cast<std::uint64_t>(blockIdx.x) * Tile;
     const std::uint64_t left = count - first;
     const unsigned here = left < Tile ? static_cast<unsigned>(left) : Tile;
-    if (threadIdx.x < here) F::decode(blocks[first + threadIdx.x], tile + threadIdx.x * stride);
+    if (threadIdx.x < here) F::decode(blocks[first + threadIdx.x], &tile[threadIdx.x * stride]);
     __syncthreads();
     for (unsigned i = threadIdx.x; i < here * size; i += Tile)
         out[first * size + i] = tile[i / size * stride + i % size];
@@ -60,16 +57,12 @@ void dequantize(const void* blocks, std::uint64_t count, float* out, cudaStream_
     if (count == 0) return;
     constexpr unsigned tile = detail::dequantize_tile<F>;
     constexpr unsigned threads = tile != 0 ? tile : 64;
-    const std::uint64_t grid = (count - 1) / threads + 1;
-    if (grid > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
-        throw shape_error(std::to_string(count) + " blocks are too many for one launch: decode them in parts");
+    const grid where{.blocks = blocks_for(count, threads), .threads = threads, .stream = stream, .name = "dequantize"};
     const auto* typed = static_cast<const typename F::block*>(blocks);
     if constexpr (tile != 0)
-        detail::dequantize_tiled<F, tile><<<static_cast<unsigned>(grid), threads, 0, stream>>>(typed, count, out);
+        launch(where, detail::dequantize_tiled<F, tile>, typed, count, out);
     else
-        detail::dequantize_plain<F><<<static_cast<unsigned>(grid), threads, 0, stream>>>(typed, count, out);
-    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-        throw error(std::string("decoding ") + std::string(F::name) + " on the device: " + cudaGetErrorString(status));
+        launch(where, detail::dequantize_plain<F>, typed, count, out);
 }
 
 } // namespace tern::cuda
