@@ -1,8 +1,9 @@
 // AirLLM: one layer at a time, from the disk, for every token.
 //
 // Source: github.com/lyogavin/airllm. Differences: reads, staging and copies of several weights are under way at once
-// and not one file of a layer; the room is that of the largest layer and weights leave it one by one; of experts only
-// those that were chosen come; the embedding is looked up row by row in its mapping. Keys and values stay on the host.
+// and not one file of a layer; the layer that comes ahead comes to vram, so that there is room for two, where there it
+// waits in RAM; of experts only those that were chosen come, when the router has chosen them; the embedding is looked
+// up row by row in its mapping; keys and values stay on the host.
 #pragma once
 
 #include <tern/plan/all_cpu.hpp>
@@ -15,7 +16,7 @@ namespace systems {
 struct airllm {
     static constexpr std::string_view name = "AirLLM";
     static constexpr std::string_view does =
-        "every weight comes from the disk for each use, through room for the largest layer; nothing stays";
+        "every weight comes from the disk for each use, through room for two layers; nothing stays";
 
     tern::tiered_placement place(const setting& s) const {
         const std::vector<tern::tensor_role> roles = tern::roles_of(s.graph);
@@ -29,7 +30,8 @@ struct airllm {
             p.tensors[t] = {{tern::tier_of<tern::direct>}, "its layer comes for each token", vram};
             largest = std::max(largest, tensor.slice_size);
         }
-        p.pools.push_back({.where = vram, .limit = largest});
+        const tern::bytes room = tern::weight_room(s.graph, s.machine, vram);
+        p.pools.push_back({.where = vram, .limit = std::min(largest * 2, room)}); // one computes, the next one comes
         return {{{any_number, std::move(p), {}, {}}}};
     }
 };

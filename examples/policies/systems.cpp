@@ -59,8 +59,9 @@ prices, by which ATSInfer and pipelined sharding plan
                          where there is none, which takes minutes
   --help                 this text
 
-Standard output: for each system the bytes that went over each link for the prompt, and for a token after it, and
-whether its tokens are those of a run with all weights in RAM. The standard error: how fast, measured and predicted.
+Standard output: for each system the bytes that went over each link for a token after the prompt, in the mean, and
+whether its tokens are those of a run with all weights in RAM. The standard error: how fast, measured and predicted, and
+the bytes that went over for the prompt. What the host reads where it is mapped is not counted.
 )";
 
 constexpr const char* verses =
@@ -218,17 +219,16 @@ template <class System> result run_system(const System& system, const stage& on)
     return out;
 }
 
-void print_moved(const char* what, const moved_bytes& m) {
-    std::printf("  %-12s disk -> ram %10s   ram -> vram %10s   vram -> ram %10s\n", what,
-                to_string(tern::bytes{m.disk}).c_str(), to_string(tern::bytes{m.to_device}).c_str(),
-                to_string(tern::bytes{m.to_host}).c_str());
+std::string over_links(const moved_bytes& m) {
+    return "disk -> ram " + to_string(tern::bytes{m.disk}) + ", ram -> vram " + to_string(tern::bytes{m.to_device}) +
+           ", vram -> ram " + to_string(tern::bytes{m.to_host});
 }
 
 void print_speed(std::string_view name, const result& r) {
     std::fprintf(stderr, "%-20.*s prompt %8.1f, then %8.1f tokens/s measured", int(name.size()), name.data(), r.prefill,
                  r.decode);
     if (r.predicted) std::fprintf(stderr, "; predicted %8.1f, then %8.1f", r.predicted->prefill, r.predicted->decode);
-    std::fprintf(stderr, "\n");
+    std::fprintf(stderr, "; for the prompt %s\n", over_links(r.prompt).c_str());
 }
 
 /// False where it does not run, or its tokens are others.
@@ -242,9 +242,8 @@ template <class System> bool show(const System& system, const stage& on, const r
         return false;
     }
     const bool same = r.tokens == in_ram.tokens;
-    print_moved("the prompt", r.prompt);
-    print_moved("each token", r.each);
-    std::printf("  tokens       %s\n", same ? "as with everything in RAM" : "OTHERS than with everything in RAM");
+    std::printf("  each token: %s\n", over_links(r.each).c_str());
+    std::printf("  tokens: %s\n", same ? "as with everything in RAM" : "OTHERS than with everything in RAM");
     std::fflush(stdout);
     print_speed(System::name, r);
     return same;
