@@ -25,9 +25,9 @@ struct airllm {
         tern::bytes largest = s.window(); // the output is a layer of its own
         for (std::size_t t = 0; t < p.tensors.size(); ++t) {
             const tern::planned_tensor& tensor = s.graph.tensors[t];
-            const bool comes = tensor.allows(tern::tier_of<tern::direct>) && tensor.allows(vram.tier);
+            const bool comes = tensor.allows(s.disk) && tensor.allows(vram.tier);
             if (roles[t] == tern::tensor_role::looked_up || !comes) continue;
-            p.tensors[t] = {{tern::tier_of<tern::direct>}, "its layer comes for each token", vram};
+            p.tensors[t] = {{s.disk}, "its layer comes for each token", vram};
             largest = std::max(largest, tensor.slice_size);
         }
         const tern::bytes room = tern::weight_room(s.graph, s.machine, vram);

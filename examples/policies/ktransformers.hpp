@@ -3,8 +3,7 @@
 // Source: github.com/kvcache-ai/ktransformers, kt-kernel: the mask of experts on the GPU, and the layer-wise prefill
 // above a number of tokens. Differences: the mask is that of a uniform placement, the first experts of every layer, and
 // is not refreshed from measured routing (expert_offload takes measured frequencies as `activity`); of a layer's other
-// experts those that the prompt chose come, and what came last stays until its room is needed; no expert is deferred to
-// the next layer, which would change the answer.
+// experts those that the prompt chose come; no expert is deferred to the next layer, which would change the answer.
 #pragma once
 
 #include <tern/model/decoder.hpp>
@@ -38,7 +37,8 @@ struct ktransformers {
         return plans;
     }
 
-    /// Both plans place the same, so that nothing moves between them: only the treatment of missing experts changes.
+    /// Both plans place the same, so that nothing is loaded between them: the treatment of missing experts changes, and
+    /// those that came for a prompt leave after it.
     template <class Runtime> struct decoder {
         const tern::decoder& inner;
         Runtime& run;
@@ -48,8 +48,19 @@ struct ktransformers {
         const tern::decoder_config& config() const noexcept { return inner.config(); }
         template <tern::kv_cache Cache>
         tern::task<tern::activation> forward(tern::context& ctx, const tern::batch& b, Cache& cache) const {
-            ctx.treat_misses(tern::miss_policy(*plans.plan_for(b.size()).misses), &run.time());
+            const tern::placement& plan = plans.plan_for(b.size());
+            ctx.treat_misses(tern::miss_policy(*plan.misses), &run.time());
+            for (std::size_t t = 0; t < plan.tensors.size() && plan.misses == tern::on_miss::compute; ++t)
+                for (std::size_t e = 0; plan.tensors[t].streamed() && e < graph.tensors[t].shape.experts; ++e)
+                    leave(plan, graph.tensors[t].first + static_cast<tern::slice_id>(e));
             co_return co_await inner.forward(ctx, b, cache);
+        }
+
+    private:
+        void leave(const tern::placement& plan, tern::slice_id id) const {
+            for (const tern::pool_plan& pool : plan.pools)
+                if (std::find(pool.how.pinned.begin(), pool.how.pinned.end(), id) == pool.how.pinned.end())
+                    run.store().evict(id, *run.accelerator());
         }
     };
 };

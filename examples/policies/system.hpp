@@ -39,6 +39,7 @@ struct setting {
     tern::machine machine;
     prices cost;
     tern::tier_info rest;    ///< where weights lie that the host computes: pageable, or mapped where RAM is too small
+    tern::tier_info disk;    ///< where weights lie that come from the disk: mapped, or direct
     std::size_t prompt = 0;  ///< tokens
     std::size_t context = 0; ///< tokens when half is generated
 

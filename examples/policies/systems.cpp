@@ -48,7 +48,8 @@ memory
                          room for the largest layer on its way)
   --ram SIZE             limit for copies of weights, activations and the cache (default: none). Where the weights do
                          not fit, the host reads them where they are mapped
-  --disk mapped|direct   how files are read: through the page cache (default), or past it
+  --disk mapped|direct   how files are read: through the page cache (default), or past it, which
+                         AirLLM is about: its weights come from there for each use
   --link SIZE            bytes a second between RAM and vram (default: as the machine has it)
   --threads N            workers of the CPU (default: physical cores that this process may use)
 prices, by which ATSInfer and pipelined sharding plan
@@ -56,7 +57,7 @@ prices, by which ATSInfer and pipelined sharding plan
   --scale X              with its rates divided by this (default 128): a model of 2 MiB is then to it what one of
                          256 MiB is to the real one
   --profile FILE         by what operators take on this machine, and predict by it. Measured and written to the file
-                         where there is none, which takes minutes
+                         where there is none, which takes minutes; the host then reads weights where they are mapped
   --help                 this text
 
 Standard output: for each system the bytes that went over each link for a token after the prompt, in the mean, and
@@ -87,6 +88,8 @@ struct request {
         if (tokens < 3 || tokens > 100'000) throw tern::config_error("--tokens is 3 to 100000");
         if (!direct && args.text("disk", "mapped") != "mapped")
             throw tern::config_error("--disk is mapped or direct, not \"" + args.text("disk", "") + "\"");
+        if (direct && !profile.empty())
+            throw tern::config_error("--profile has no times of direct reads: leave --disk direct out");
         const double scale = args.real("scale", args.has("machine") ? 1 : 128);
         if (!(scale > 0)) throw tern::config_error("--scale takes a number above 0");
         for (tern::memory_space& m : priced.memories)
@@ -195,11 +198,14 @@ template <class System> result run_system(const System& system, const stage& on)
             predictor::open(on.wanted.profile, run, *model, graph, tern::tier_of<tern::mapped>, on.prompt.size()));
     const tern::machine machine = times ? times->now() : on.wanted.with_budgets(run.machine());
     const systems::prices cost = times ? systems::prices(times->cost()) : systems::prices(tern::roofline(machine));
-    const bool fits = tern::weight_room(graph, run.machine(), {tern::tier_of<tern::pageable>}) >= graph.weight_bytes();
+    // A profile has what comes from mapped weights.
+    const bool fits =
+        !times && tern::weight_room(graph, run.machine(), {tern::tier_of<tern::pageable>}) >= graph.weight_bytes();
     const systems::setting given{.graph = graph,
                                  .machine = machine,
                                  .cost = cost,
                                  .rest = fits ? tern::tier_of<tern::pageable> : tern::tier_of<tern::mapped>,
+                                 .disk = on.wanted.direct ? tern::tier_of<tern::direct> : tern::tier_of<tern::mapped>,
                                  .prompt = on.prompt.size(),
                                  .context = on.prompt.size() + on.wanted.tokens / 2};
     const tern::tiered_placement plans = system.place(given);
