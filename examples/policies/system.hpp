@@ -47,8 +47,10 @@ struct setting {
     tern::estimate_options run_of(std::size_t tokens) const {
         return {.shape = {.tokens = tokens, .context = tokens == 1 ? context : 0}};
     }
-    /// Room of vram for what comes for a use: the largest layer.
-    tern::bytes window() const { return tern::layer_upload::window_for(graph, vram); }
+    /// Room of vram for what comes for a use: the largest layer, where that much is there.
+    tern::bytes window() const {
+        return std::min(tern::layer_upload::window_for(graph, vram), tern::weight_room(graph, machine, vram));
+    }
 };
 
 } // namespace systems
