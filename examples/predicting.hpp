@@ -68,6 +68,15 @@ public:
         return tern::speed_of(g, p, now(), cost_, asking(r),
                               {.prompt = r.prompt, .chunk = r.chunk, .generated = r.tokens});
     }
+    const tern::profiled& cost() const noexcept { return cost_; }
+    /// The machine with budgets and what is reserved as they are now.
+    tern::machine now() const {
+        tern::machine m = cost_.on();
+        for (tern::memory_space& s : m.memories)
+            if (const tern::memory_space* const real = run_.machine().memory_at(s.where))
+                s.budget = real->budget, s.reserved = real->reserved;
+        return m;
+    }
     /// The placement that is predicted to decode fastest.
     tern::placement by_tensor(const tern::graph& g, const predicted_run& r) const {
         tern::chain_options how{.how = asking(r)};
@@ -82,14 +91,6 @@ private:
 
     tern::estimate_options asking(const predicted_run& r) const {
         return {.shape = {.cache_per_token = cache_per_token_}, .misses = r.misses};
-    }
-    /// The machine with budgets and what is reserved as they are now.
-    tern::machine now() const {
-        tern::machine m = cost_.on();
-        for (tern::memory_space& s : m.memories)
-            if (const tern::memory_space* const real = run_.machine().memory_at(s.where))
-                s.budget = real->budget, s.reserved = real->reserved;
-        return m;
     }
     static tern::bytes cache_of(const tern::decoder_config& c) {
         return {std::uint64_t{8} * c.layers * c.kv_heads * c.head_dim};

@@ -182,7 +182,9 @@ private:
         if (from.back() != tier_of<direct>) return;
         const location ram{tier_of<pageable>, 0, 0};
         placement cached = on(p, tier_of<direct>);
-        const bytes room = machine_.room_at(ram), taken = taken_at(cached, graph_, ram);
+        const memory_space* const memory = machine_.memory_at(ram);
+        if (memory == nullptr) return;
+        const bytes room = memory->room(), taken = room_taken(cached, graph_, machine_, *memory);
         if (room == unlimited || taken >= room) return;
         if (bring_experts(cached, graph_, tier_of<direct>, ram, room - taken, on_miss::fetch))
             submit(std::move(cached), "automatic: expert_offload, experts cached in RAM");
