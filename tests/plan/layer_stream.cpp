@@ -50,7 +50,7 @@ TEST_CASE("plan/layer_stream: over all budgets it fits or the check says what is
                 fitted = true;
             } catch (const tern::budget_error& e) {
                 CHECK(!fitted); // more never fits worse
-                CHECK(!e.tensor().empty());
+                CHECK((!e.tensor().empty() || g.activation_room().count > budget));
                 CHECK(e.needed() > e.available());
                 CHECK(std::string(e.what()).find(to_string(to)) != std::string::npos);
                 continue;

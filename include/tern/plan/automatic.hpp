@@ -213,7 +213,8 @@ private:
         if (options_.rest != tier_of<mapped> || !(cold_share(graph_, host_, machine_, options_.how.host) > 0))
             return {options_.rest};
         const placement copied = on(p, copy.tier);
-        if (copied.bytes_at(graph_, copy) <= machine_.room_at(copy)) return {copy.tier};
+        const memory_space* const memory = machine_.memory_at(copy);
+        if (memory != nullptr && room_taken(copied, graph_, machine_, *memory) <= memory->room()) return {copy.tier};
         return {tier_of<mapped>, tier_of<direct>};
     }
     /// What is mapped, in another tier. What every token uses is not read from the disk each time.
