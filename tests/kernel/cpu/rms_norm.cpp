@@ -18,7 +18,7 @@ TEST_CASE("kernel/cpu/rms_norm: every format of the weight within 3e-7, in place
         for (const std::size_t blocks : {1, 3, 37}) {
             numbers from{blocks};
             const std::size_t cols = blocks * F::block_size, stride = cols + 1;
-            const auto w = weights<F>(from, blocks);
+            const auto w = test::weights<F>(from, blocks);
             auto x = from(3 * stride, -3, 3);
             for (const bool weighted : {true, false}) {
                 std::vector<float> y(3 * stride, 7), expected(y);
@@ -61,7 +61,7 @@ TEST_CASE("kernel/cpu/rms_norm: embed gives the bits of the reference") {
         CAPTURE(F::name);
         numbers from{8};
         const std::size_t cols = 3 * F::block_size;
-        const auto table = weights<F>(from, 7 * 3);
+        const auto table = test::weights<F>(from, 7 * 3);
         const std::int32_t ids[] = {6, 0, 3, 3};
         for (const float scale : {1.0f, 0.37f}) {
             std::vector<float> out(4 * cols), expected(4 * cols);
