@@ -226,10 +226,10 @@ TEST_CASE("plan/estimate: cached experts: hits compute, misses come, or the host
     CHECK(us(e.nodes[3]) == doctest::Approx(touched * (8 + each / gpu) + 6 * (activations / gpu + moves)));
 }
 
-TEST_CASE("plan/estimate: the host learns of the choice before it brings experts, and results meet where one says") {
-    const tern::graph g = test::mixture();
-    const tern::machine m = test::timed({1 << 20});
-    const tern::roofline cost(m, test::whole);
+namespace {
+
+/// What every token uses is on the accelerator, and a quarter of the experts fit beside it; the table stays.
+tern::placement quarter_cached(const tern::graph& g, const tern::machine& m) {
     tern::placement p = tern::all_cpu{}.place(g, m);
     for (std::size_t t = 0; t < g.tensors.size(); ++t)
         if (g.tensors[t].shape.experts > 1)
@@ -237,6 +237,16 @@ TEST_CASE("plan/estimate: the host learns of the choice before it brings experts
         else if (g.tensors[t].name != "table")
             p.tensors[t] = {test::vram0, ""};
     p.pools.push_back({.where = test::vram0, .limit = {2 * 8 * 3 * 16384 / 4}});
+    return p;
+}
+
+} // namespace
+
+TEST_CASE("plan/estimate: the host learns of the choice before it brings experts, and results meet where one says") {
+    const tern::graph g = test::mixture();
+    const tern::machine m = test::timed({1 << 20});
+    const tern::roofline cost(m, test::whole);
+    const tern::placement p = quarter_cached(g, m);
     const double each = 3 * 16384.0, row = 4096 * 4.0; // bytes
     const double activations = 3 * 4097 * 4.0;         // of an expert's row
     const double expert = (each + activations) / gpu;  // on the accelerator, in us
@@ -264,13 +274,7 @@ TEST_CASE("plan/estimate: what a mixture leaves of the accelerator's time comput
     g.nodes.insert(g.nodes.begin() + 4, {"linear", {shared}, 1, 4096, 0, 0});
     const tern::machine m = test::timed({1 << 20});
     const tern::roofline cost(m, test::whole);
-    tern::placement p = tern::all_cpu{}.place(g, m);
-    for (std::size_t t = 0; t < g.tensors.size(); ++t)
-        if (g.tensors[t].shape.experts > 1)
-            p.tensors[t] = {test::mapped0, "", test::vram0, tern::retention::cache};
-        else if (g.tensors[t].name != "table")
-            p.tensors[t] = {test::vram0, ""};
-    p.pools.push_back({.where = test::vram0, .limit = {2 * 8 * 3 * 16384 / 4}});
+    const tern::placement p = quarter_cached(g, m);
     tern::estimate_options how;
     how.shape.habits = tern::fused_engine;
     CHECK(us(tern::estimate(g, p, m, cost, how).nodes[4]) > 3);
