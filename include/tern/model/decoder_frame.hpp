@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <tern/base/error.hpp>
 #include <tern/model/config.hpp>
 #include <tern/model/weights.hpp>
 #include <tern/op/attention.hpp>
@@ -34,6 +35,15 @@ inline attention_options full_attention(const decoder_config& c) {
             .soft_cap = c.attention_cap};
 }
 
+/// Room for a batch in the cache, before its pass. Buffers of earlier passes, whose sizes may never come again, give
+/// way to it. Throws as Cache::reserve does.
+template <kv_cache Cache> void reserve_room(context& ctx, const batch& b, Cache& cache) {
+    try {
+        return cache.reserve(b);
+    } catch (const budget_error&) { ctx.trim_pools(); }
+    cache.reserve(b);
+}
+
 /// Base of a decoder `Derived` with layers of type `Layer`, which must have
 ///
 ///     static Layer read_layer(weights<Weight>&, const std::string& prefix, const decoder_config&);
@@ -57,7 +67,7 @@ public:
     /// The logits [b.outputs.size(), vocabulary] of the rows that the batch wants. Prefill and decode are this call.
     /// When it throws, the cache holds the batch's tokens without meaning: truncate its sequences.
     template <kv_cache Cache> task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
-        cache.reserve(b);
+        reserve_room(ctx, b, cache);
         const rope_table angles = co_await rope_angles(ctx, b.positions, config_.rope);
         activation x = co_await embed(ctx, embedding_, b.tokens);
         for (std::size_t i = 0; i < layers_.size(); ++i) {

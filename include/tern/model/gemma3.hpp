@@ -30,7 +30,7 @@ public:
 
     /// As decoder_frame::forward.
     template <kv_cache Cache> task<activation> forward(context& ctx, const batch& b, Cache& cache) const {
-        cache.reserve(b);
+        reserve_room(ctx, b, cache);
         const rope_table global = co_await rope_angles(ctx, b.positions, config_.rope);
         const rope_table local = co_await rope_angles(ctx, b.positions, config_.local_rope);
         activation x = co_await embed(ctx, embedding_, b.tokens, std::sqrt(static_cast<float>(config_.width)));

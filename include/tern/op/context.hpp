@@ -101,6 +101,11 @@ public:
         return pools_.emplace_back(*memory);
     }
 
+    /// What pools of activations keep for reuse goes back to the memories.
+    void trim_pools() noexcept {
+        for (scratch_pool& pool : pools_) pool.trim();
+    }
+
     /// A new activation on a device; a shape alone while recording.
     activation make(device& on, std::size_t rows, std::size_t cols) {
         if (recorder_ != nullptr) return {meter_, rows, cols};
