@@ -13,6 +13,7 @@
 
 #include <tern/memory/open_reader.hpp>
 #include <tern/op/paged_cache.hpp>
+#include <tern/plan/all_cpu.hpp>
 #include <tern/plan/expert_offload.hpp>
 #include <tern/plan/first_fit.hpp>
 #include <tern/plan/layer_split.hpp>
@@ -186,6 +187,40 @@ TEST_CASE("model/streaming: a budget that passes the check holds the run, and on
             }
             CHECK(refused > 0);
             CHECK(ran > 0);
+        }
+    }
+}
+
+TEST_CASE("model/streaming: the least RAM that passes the check holds a long text, whatever earlier passes left") {
+    constexpr std::size_t length = 190;
+    std::vector<std::int32_t> text;
+    for (std::size_t i = 0; i < length; ++i) text.push_back(static_cast<std::int32_t>(i * 7 % 60 + 1));
+    // A prompt of an odd size, then token by token over several pages of the cache.
+    const auto write = [&](test::model& m) {
+        tern::paged_cache kv(m.run().ram(), m.config().cache_for(length), 16);
+        std::vector<float> last = m.logits(std::vector<std::int32_t>(text.begin(), text.begin() + 109), kv);
+        for (std::size_t i = 109; i < length; ++i) last = m.logits(std::vector<std::int32_t>{text[i]}, kv);
+        return last;
+    };
+    for (const char* name : {"gpt_oss", "llama_moe", "qwen3", "gemma3"}) {
+        CAPTURE(name);
+        test::model plain(file(name), {.threads = 1});
+        const std::vector<float> expected = write(plain);
+        const tern::graph g = plain.record(128);
+        const tern::bytes cache = tern::paged_cache::bytes_for(plain.config().cache_for(length), 16);
+        const auto run_in = [&](std::uint64_t ram) {
+            test::model m(file(name), {.threads = 1, .ram = {ram}});
+            m.run().reserve(cache);
+            const auto error = shortage([&] { m.run().load(tern::all_cpu{}.place(g, m.run().machine()), g); });
+            if (!error) CHECK(test::same_bits(write(m), expected));
+            return error;
+        };
+        const auto refused = run_in(1);
+        REQUIRE(refused);
+        const std::uint64_t least = refused->needed().value_or(0);
+        for (const std::uint64_t more : {0u, 63u, 4097u, 20'000u}) {
+            CAPTURE(more);
+            CHECK_FALSE(run_in(least + more));
         }
     }
 }
