@@ -199,6 +199,29 @@ TEST_CASE("residency/arrivals: a run whose first slice came to RAM before it mov
     for (slice_id id = 0; id < 3; ++id) CHECK(b.home.run(use(b, id)).right);
 }
 
+TEST_CASE("residency/arrivals: where leases leave a pool's part of vram in pieces, what is free beside it joins them") {
+    constexpr std::uint64_t sizes[] = {39'000, 1'000, 79'000};
+    tern::run_loop home;
+    tern::heap_arena staging;
+    tern::emulated_device gpu{{.capacity = 125'000_B}};
+    tern::test::counting_source file{119'000};
+    tern::residency_store store(home, staging, {});
+    std::uint64_t offset = 0;
+    for (const std::uint64_t n : sizes) {
+        store.assign(store.add("w", {.file = &file, .offset = offset}, {n}), gpu, tern::retention::drop, false);
+        offset += n;
+    }
+    store.bound(gpu, 80'000_B);
+    const auto borrow = [&](slice_id id) { return home.run(store.borrow(id, gpu, in_one)); };
+    tern::lease first = borrow(0);
+    const tern::lease in_the_middle = borrow(1);
+    first = {};
+    // 39,000 bytes are free before it, 44,000 behind, and 41,000 outside of the part, before all of them.
+    const tern::lease last = borrow(2);
+    CHECK(std::memcmp(last.data(), file.data.data() + 40'000, 79'000) == 0);
+    CHECK(std::memcmp(in_the_middle.data(), file.data.data() + 39'000, 1'000) == 0);
+}
+
 TEST_CASE("residency/arrivals: what is brought ahead to stay does not count against the pool once it is there") {
     bench b;
     b.store.bound(b.gpu, {slice_size});
