@@ -16,10 +16,44 @@
 #include <cuda/mma_kernel.hpp>
 
 template __global__ void multiply<>(const unsigned short*, const unsigned short*, float*);
-template void tern::cuda::linear<tern::q4_k>(const tern::kernel::linear::args&, cudaStream_t);
-template void tern::cuda::linear<tern::f16>(const tern::kernel::linear::args&, cudaStream_t);
-template void tern::cuda::linear_q8<tern::q4_k>(const tern::kernel::linear_q8::args&, cudaStream_t);
-template void tern::cuda::linear_q8<tern::q8_0>(const tern::kernel::linear_q8::args&, cudaStream_t);
+namespace tern::cuda {
+
+template void attention<>(const attention_args&, cudaStream_t);
+template void rms_norm<>(const rms_norm_args&, cudaStream_t);
+template void rope_into_cache<>(const rope_cache_args&, cudaStream_t);
+template void gated<>(const kernel::gated::args&, cudaStream_t);
+template void add<>(const kernel::add::args&, cudaStream_t);
+
+template void linear<f32>(const kernel::linear::args&, cudaStream_t);
+template void linear<f16>(const kernel::linear::args&, cudaStream_t);
+template void linear<bf16>(const kernel::linear::args&, cudaStream_t);
+template void linear<q8_0>(const kernel::linear::args&, cudaStream_t);
+template void linear<q4_0>(const kernel::linear::args&, cudaStream_t);
+template void linear<q4_1>(const kernel::linear::args&, cudaStream_t);
+template void linear<q5_0>(const kernel::linear::args&, cudaStream_t);
+template void linear<q5_1>(const kernel::linear::args&, cudaStream_t);
+template void linear<q2_k>(const kernel::linear::args&, cudaStream_t);
+template void linear<q3_k>(const kernel::linear::args&, cudaStream_t);
+template void linear<q4_k>(const kernel::linear::args&, cudaStream_t);
+template void linear<q5_k>(const kernel::linear::args&, cudaStream_t);
+template void linear<q6_k>(const kernel::linear::args&, cudaStream_t);
+template void linear<iq4_nl>(const kernel::linear::args&, cudaStream_t);
+template void linear<mxfp4>(const kernel::linear::args&, cudaStream_t);
+
+template void linear_q8<q8_0>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q4_0>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q4_1>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q5_0>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q5_1>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q2_k>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q3_k>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q4_k>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q5_k>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<q6_k>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<iq4_nl>(const kernel::linear_q8::args&, cudaStream_t);
+template void linear_q8<mxfp4>(const kernel::linear_q8::args&, cudaStream_t);
+
+} // namespace tern::cuda
 
 TEST_CASE("cuda/kernels: a product on the device is that of the plain kernel") {
     int devices = 0;
